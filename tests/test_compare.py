@@ -37,25 +37,25 @@ def verdicts(slower: float, rounds: int = ROUNDS) -> Counter[str]:
     return Counter(measured(chance, slower, rounds).verdict for _ in range(TRIALS))
 
 
-def test_what_is_a_tenth_slower_is_found_in_noise_of_a_third() -> None:
+def test_a_slowdown_of_a_tenth_is_found_in_noise_of_a_third() -> None:
     assert verdicts(1.1)[WORSE] > 0.9 * TRIALS
     assert verdicts(1.15, LEAST_ROUNDS)[WORSE] > 0.99 * TRIALS
 
 
 @pytest.mark.parametrize("rounds", [LEAST_ROUNDS, ROUNDS])
-def test_equal_ones_are_not_called_worse_by_more_than_is_tolerated(rounds: int) -> None:
+def test_equal_commits_are_not_called_worse_more_often_than_tolerated(rounds: int) -> None:
     found = verdicts(1.0, rounds)
     assert found[WORSE] == 0
     assert found[SAME] > CONFIDENCE * TRIALS * 0.97
 
 
-def test_what_is_tolerated_is_seldom_refused_and_what_is_quicker_is_told() -> None:
+def test_a_tolerated_slowdown_is_seldom_refused_and_a_speedup_is_told() -> None:
     assert verdicts(1.05)[WORSE] < 0.05 * TRIALS
     assert verdicts(1.05)[A_LITTLE_WORSE] > 0.8 * TRIALS
     assert verdicts(0.9)[BETTER] > 0.99 * TRIALS
 
 
-def test_medians_alone_would_not_have_found_it() -> None:
+def test_medians_alone_call_equal_commits_worse() -> None:
     """Which is why rounds are compared pair by pair: the same figures, each side by itself."""
     chance = random.Random(1)
     found = [measured(chance, 1.0) for _ in range(TRIALS)]
@@ -63,14 +63,14 @@ def test_medians_alone_would_not_have_found_it() -> None:
     assert all(one.ratio < 1.05 for one in found)
 
 
-def test_the_interval_has_the_true_ratio_in_it_as_often_as_it_says() -> None:
+def test_the_confidence_interval_contains_the_true_ratio_as_often_as_it_says() -> None:
     chance = random.Random(1)
     found = [measured(chance, 1.1) for _ in range(TRIALS)]
     assert sum(one.low <= 1.1 <= one.high for one in found) > (CONFIDENCE - 0.02) * TRIALS
 
 
 @pytest.mark.parametrize(("rounds", "left_out"), [(1, 0), (7, 0), (8, 0), (9, 1), (11, 1), (12, 2), (20, 5)])
-def test_as_many_are_left_out_as_coins_allow(rounds: int, left_out: int) -> None:
+def test_the_confidence_interval_leaves_out_as_many_rounds_as_the_sign_test_allows(rounds: int, left_out: int) -> None:
     assert outside(rounds) == left_out
 
 

@@ -33,7 +33,7 @@ def test_an_archive_that_is_out_of_reach_for_a_moment_is_asked_again(monkeypatch
     assert archive.asked == 3, "and not for what is there already"
 
 
-def test_an_archive_that_stays_out_of_reach_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_stays_out_of_reach_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     archive = Archive(fails=99)
     monkeypatch.setattr(debian, "_fetch", archive.fetch)
     with pytest.raises(FetchFailed, match="no route to host"):

@@ -207,7 +207,7 @@ def test_http_and_the_command_line_call_verbs_and_not_the_store() -> None:
     assert {place.path for place in uses} == MAY_USE_THE_STORE.keys(), "an exception that nobody needs"
 
 
-def test_the_tool_tells_all_figures_of_the_real_package() -> None:
+def test_make_house_tells_all_figures_of_the_real_package() -> None:
     command = [sys.executable, "-m", "tests.house"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -44,7 +44,7 @@ def test_a_link_that_is_cut_drops_packets_in_silence_and_delivers_them_when_mend
                 guest.wait(timeout=30)
 
 
-def test_nothing_of_a_namespace_is_left() -> None:
+def test_a_closed_network_namespace_leaves_nothing_behind() -> None:
     with Namespace() as other:
         pass
     named = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout

@@ -18,7 +18,7 @@ def chosen(folder: Path, *paths: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
-def test_what_has_never_been_quick_and_most_that_runs_on_postgres_is_left_out(tmp_path: Path) -> None:
+def test_slow_tests_and_most_tests_on_postgres_are_left_out(tmp_path: Path) -> None:
     remembered = tmp_path / "v" / DURATIONS
     remembered.parent.mkdir(parents=True)
     remembered.write_text(json.dumps({LONG: 5.0}))

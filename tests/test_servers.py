@@ -88,7 +88,7 @@ def test_a_server_that_cannot_start_says_why() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
-def test_binaries_out_of_the_servers_reach_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binaries_that_the_server_cannot_read_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_open_to_all", lambda paths: "postgres" not in [path.name for path in paths])
     with Postgres() as server:
         folder = server.log.parent

@@ -12,7 +12,7 @@ from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, MINUTE, START
 from tests.stores.rows import write
-from tests.worker.watching import Told, until, working
+from tests.worker.running_worker import Told, until, working
 
 
 def declare(app: Duly, name: str = "report", rule: Any = None, **options: Any) -> list[Event]:
@@ -225,7 +225,9 @@ async def test_a_count_without_a_start_counts_what_fires(app: Duly, clock: Manua
     assert (await app.schedules.get("three")).halted == "ended"
 
 
-async def test_a_count_of_one_fires_once(app: Duly, clock: ManualClock) -> None:
+async def test_putting_a_rule_with_a_count_of_one_again_keeps_its_only_occurrence(
+    app: Duly, clock: ManualClock
+) -> None:
     put = await app.schedules.put("one", {"rrule": "FREQ=DAILY;COUNT=1"}, "tick")
     assert put.next_at == START + DAY
     again = await app.schedules.put("one", {"rrule": "FREQ=DAILY;COUNT=1"}, "tick")

@@ -34,7 +34,7 @@ def heard(app: Duly) -> Heard:
 async def _do_nothing(_: object) -> None: ...
 
 
-async def test_timers_are_told_of_by_type_and_tenant(app: Duly, heard: Heard) -> None:
+async def test_observers_are_told_of_created_timers_with_type_and_tenant(app: Duly, heard: Heard) -> None:
     first = await app.after(HOUR, "greet")
     assert heard == [Created([first.id], "greet", "default")]
     heard.clear()
@@ -48,7 +48,9 @@ async def test_timers_are_told_of_by_type_and_tenant(app: Duly, heard: Heard) ->
     assert heard.counts() == {("greet", "default"): 1}
 
 
-async def test_heads_triggers_and_backfills_are_told_of(app: Duly, heard: Heard, clock: ManualClock) -> None:
+async def test_observers_are_told_of_created_heads_triggers_and_backfills(
+    app: Duly, heard: Heard, clock: ManualClock
+) -> None:
     await app.every("daily", cron("0 9 * * *"), "report", tenant="acme")
     assert heard.counts() == {("report", "acme"): 1}
     clock.set(START + DAY)
@@ -63,14 +65,14 @@ async def test_heads_triggers_and_backfills_are_told_of(app: Duly, heard: Heard,
     assert heard.counts() == {("report", "acme"): 1}
 
 
-async def test_what_is_passed_over_was_never_created(app: Duly, heard: Heard, clock: ManualClock) -> None:
+async def test_an_occurrence_that_is_passed_over_was_never_created(app: Duly, heard: Heard, clock: ManualClock) -> None:
     await app.every("hourly", every("1h", start=START), "report")
     heard.clear()
     await app.schedules.reschedule("hourly", START + 5 * HOUR)
     assert heard == []
 
 
-async def test_users_events_are_told_of(app: Duly, heard: Heard, clock: ManualClock) -> None:
+async def test_observers_are_told_of_created_events_of_users(app: Duly, heard: Heard, clock: ManualClock) -> None:
     greetings(app)
     await app.users.add(**a_user(date_of_birth="1990-01-05", timezone="UTC"), tenant="acme")
     assert heard.counts() == {("birthday", "acme"): 1}
@@ -82,7 +84,7 @@ async def test_users_events_are_told_of(app: Duly, heard: Heard, clock: ManualCl
     assert sum(heard.counts().values()) == 3
 
 
-async def test_nothing_is_told_before_the_commit_nor_without_one(app: Duly, heard: Heard) -> None:
+async def test_no_creation_is_told_before_the_commit_nor_without_one(app: Duly, heard: Heard) -> None:
     async with app.transaction() as tx:
         await app.after(HOUR, "greet", transaction=tx)
         await app.every("daily", cron("0 9 * * *"), "report", transaction=tx)
@@ -95,7 +97,7 @@ async def test_nothing_is_told_before_the_commit_nor_without_one(app: Duly, hear
     assert heard == []
 
 
-async def test_what_observe_returns_ends_it(app: Duly) -> None:
+async def test_what_observe_returns_ends_the_observation(app: Duly) -> None:
     one, other = Heard(), Heard()
     end, _ = app.observe(one.append, Created), app.observe(other.append, Created)
     await app.after(timedelta(hours=1), "greet")

@@ -30,7 +30,7 @@ from duly.records.results import DeadLetterKind, DeadLetters, Discarded, Replaye
 from duly.testing import ManualClock
 from duly.verbs import dead_letters
 from tests.conftest import OpenDuly
-from tests.letters import dead, reject
+from tests.dead_letters import dead, reject
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, SECOND, START, make_event, make_new
 from tests.stores.rows import keep
 
@@ -86,7 +86,7 @@ async def test_only_dead_letters_are_touched_whatever_the_spec_says(app: Duly, m
         assert await app.events.get(event.id) == event
 
 
-async def test_a_spec_and_a_tenant_say_which(app: Duly, clock: ManualClock) -> None:
+async def test_a_spec_and_a_tenant_say_which_dead_letters_are_replayed(app: Duly, clock: ManualClock) -> None:
     [full] = await dead(app.store, error="HTTP 503 from hooks.example")
     clock.advance(HOUR)
     [gone] = await dead(app.store, error="HTTP 410 from hooks.example")
@@ -101,7 +101,7 @@ async def test_a_spec_and_a_tenant_say_which(app: Duly, clock: ManualClock) -> N
     assert await app.events.replay_all() == Replayed()
 
 
-async def test_a_limit_takes_the_oldest_and_another_call_goes_on(app: Duly, few_at_once: None) -> None:
+async def test_a_limit_takes_the_oldest_dead_letters_and_another_call_goes_on(app: Duly, few_at_once: None) -> None:
     ids = await dead(app.store, 10)
     assert (await app.events.replay_all(limit=4)).events == 4
     assert await statuses(app, ids) == ["PENDING"] * 4 + ["FAILED"] * 6
@@ -112,7 +112,7 @@ async def test_a_limit_takes_the_oldest_and_another_call_goes_on(app: Duly, few_
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "10", True])
 @pytest.mark.parametrize("many", ["replay_all", "discard_all"])
-async def test_a_limit_that_cannot_be_meant_is_refused(app: Duly, many: str, limit: Any) -> None:
+async def test_a_limit_of_dead_letters_that_cannot_be_meant_is_refused(app: Duly, many: str, limit: Any) -> None:
     ids = await dead(app.store)
     with pytest.raises(Invalid, match=r"^limit: must be a whole number"):
         await getattr(app.events, many)(limit=limit)
@@ -137,7 +137,7 @@ async def test_a_limit_that_cannot_be_meant_is_refused(app: Duly, many: str, lim
     ids=str,
 )
 @pytest.mark.parametrize("verb", ["replay", "discard"])
-async def test_many_at_once_become_what_one_by_one_they_would(
+async def test_dead_letters_end_the_same_together_as_one_by_one(
     app: Duly, clock: ManualClock, verb: str, fields: dict[str, Any]
 ) -> None:
     one, other = (make_event(status=Status.FAILED, **fields, tenant=tenant, occurrence=tenant) for tenant in "ab")
@@ -151,7 +151,7 @@ async def test_many_at_once_become_what_one_by_one_they_would(
     assert await app.events.history(other.id) == await app.events.history(one.id)
 
 
-async def test_a_reason_is_kept_and_keys_are_freed(app: Duly) -> None:
+async def test_discarding_many_dead_letters_keeps_the_reason_and_frees_their_keys(app: Duly) -> None:
     [id] = await dead(app.store, key="k")
     assert await app.events.discard_all(by="ada", reason="a test\x00") == Discarded(events=1)
     entry = (await app.events.history(id))[-1]
@@ -172,7 +172,7 @@ async def failed_runs(app: Duly, clock: ManualClock) -> None:
         await app.tick()
 
 
-async def test_a_replay_waits_neither_for_its_schedules_room_nor_for_its_pause_to_end(
+async def test_a_replay_waits_neither_for_the_limit_of_its_schedule_nor_for_its_pause_to_end(
     app: Duly, clock: ManualClock
 ) -> None:
     """As with a single one: somebody wants it now."""
@@ -182,7 +182,7 @@ async def test_a_replay_waits_neither_for_its_schedules_room_nor_for_its_pause_t
     assert len(await app.store.claim("w1", {"handler:load": 5}, LEASE)) == 2
 
 
-async def test_what_is_replayed_counts_as_under_way_until_it_has_ended(app: Duly, clock: ManualClock) -> None:
+async def test_a_replayed_event_counts_as_under_way_until_it_has_ended(app: Duly, clock: ManualClock) -> None:
     await failed_runs(app, clock)
     await app.events.replay_all(rate="1/d")
     clock.advance(HOUR)
@@ -224,7 +224,9 @@ async def test_dead_letters_are_counted_by_tenant_type_and_destination(app: Duly
 # -- at a rate
 
 
-async def test_at_a_rate_they_come_back_exactly_one_gap_apart(app: Duly, clock: ManualClock, few_at_once: None) -> None:
+async def test_dead_letters_replayed_at_a_rate_come_back_exactly_one_gap_apart(
+    app: Duly, clock: ManualClock, few_at_once: None
+) -> None:
     ids = await dead(app.store, 10)
     clock.advance(DAY)
     done = await app.events.replay_all(rate="30/m")
@@ -242,7 +244,7 @@ async def test_at_a_rate_they_come_back_exactly_one_gap_apart(app: Duly, clock: 
     assert back == ids
 
 
-async def test_the_rate_outlives_whoever_asked_for_it(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_the_rate_of_a_replay_outlives_whoever_asked_for_it(duly: OpenDuly, clock: ManualClock) -> None:
     app = await duly()
     ids = await dead(app.store, 3)
     await app.events.replay_all(rate=0.1)
@@ -259,7 +261,7 @@ async def test_the_rate_outlives_whoever_asked_for_it(duly: OpenDuly, clock: Man
         clock.advance(seconds=10)
 
 
-async def test_however_long_it_takes_the_rate_is_never_exceeded(
+async def test_the_rate_of_a_replay_is_never_exceeded_however_long_the_replay_takes(
     app: Duly, clock: ManualClock, few_at_once: None
 ) -> None:
     ids = await dead(app.store, 9)
@@ -273,21 +275,21 @@ async def test_however_long_it_takes_the_rate_is_never_exceeded(
     assert done.until == ready[-1]
 
 
-async def test_what_is_not_due_yet_is_ready_when_it_is(app: Duly) -> None:
+async def test_a_replayed_event_that_is_not_due_yet_is_ready_when_it_is_due(app: Duly) -> None:
     [late] = await keep(app.store, make_event(status=Status.FAILED, due=START + DAY))
     assert (await app.events.replay_all(rate="5/s")).until == START + DAY
     assert (await app.events.get(late.id)).ready == START + DAY
 
 
 @pytest.mark.parametrize("rate", [0, "fast", "50/w", -1])
-async def test_a_rate_that_cannot_be_meant_is_refused(app: Duly, rate: Any) -> None:
+async def test_a_rate_of_replay_that_cannot_be_meant_is_refused(app: Duly, rate: Any) -> None:
     ids = await dead(app.store)
     with pytest.raises(Invalid, match=r"^rate: "):
         await app.events.replay_all(rate=rate)
     assert await statuses(app, ids) == ["FAILED"]
 
 
-async def test_a_rate_at_which_it_would_take_years_is_refused(app: Duly) -> None:
+async def test_a_rate_at_which_a_replay_would_take_years_is_refused(app: Duly) -> None:
     ids = await dead(app.store, 366)
     with pytest.raises(Invalid, match="366 events would take longer than a year: raise it, or give a limit"):
         await app.events.replay_all(rate="1/d")
@@ -298,7 +300,7 @@ async def test_a_rate_at_which_it_would_take_years_is_refused(app: Duly) -> None
 # -- while others are at work
 
 
-async def test_what_fails_meanwhile_is_left_for_another_call(
+async def test_events_that_fail_during_a_replay_are_left_for_another_call(
     app: Duly, clock: ManualClock, few_at_once: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither is what was replayed and fails again replayed again, nor what fails for the first time."""
@@ -332,7 +334,7 @@ def between_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch, happens: Callable
 
 
 @pytest.mark.parametrize("verb", ["replay", "discard"])
-async def test_what_somebody_else_took_up_meanwhile_is_left_alone(
+async def test_dead_letters_that_somebody_else_took_up_meanwhile_are_left_alone(
     app: Duly, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     """Between the moment it is found and the moment it is written."""
@@ -355,7 +357,7 @@ async def test_what_somebody_else_took_up_meanwhile_is_left_alone(
     assert sorted(await statuses(app, ids[:3])) == ["CANCELLED", "FAILED", "PENDING"]
 
 
-async def test_on_postgres_one_that_is_locked_keeps_nobody_waiting(app: Duly) -> None:
+async def test_on_postgres_a_locked_dead_letter_keeps_nobody_waiting(app: Duly) -> None:
     if app.store.dialect == "sqlite":
         pytest.skip("nobody else can write while somebody has it locked")
     ids = await dead(app.store, 3)
@@ -367,7 +369,7 @@ async def test_on_postgres_one_that_is_locked_keeps_nobody_waiting(app: Duly) ->
     assert await times_replayed(app, ids) == {1}
 
 
-async def test_many_who_replay_and_discard_at_once_do_each_once(
+async def test_many_who_replay_and_discard_at_once_take_each_dead_letter_once(
     duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 20)
@@ -391,7 +393,7 @@ async def test_many_who_replay_and_discard_at_once_do_each_once(
     assert sum(each[1] == "discarded" for each in told) == many[2].events
 
 
-async def test_a_worker_that_fails_them_again_at_once_gets_each_once(
+async def test_a_worker_that_fails_replayed_events_at_once_gets_each_once_per_replay(
     duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the real clock: whatever the worker does while they are replayed, it has each of them one more time."""
@@ -417,7 +419,7 @@ async def test_a_worker_that_fails_them_again_at_once_gets_each_once(
 # -- stopping, and going on
 
 
-async def test_progress_is_told_after_each_transaction(app: Duly, few_at_once: None) -> None:
+async def test_progress_of_a_replay_is_told_after_each_transaction(app: Duly, few_at_once: None) -> None:
     await dead(app.store, 7)
     told: list[Replayed] = []
     done = await app.events.replay_all(progress=told.append)
@@ -433,7 +435,7 @@ class Enough(Exception):
     pass
 
 
-async def test_whoever_has_seen_enough_stops_it_and_another_call_goes_on(app: Duly, few_at_once: None) -> None:
+async def test_raising_from_progress_stops_a_replay_and_another_call_goes_on(app: Duly, few_at_once: None) -> None:
     def enough(done: Replayed) -> None:
         if done.events >= 6:
             raise Enough
@@ -446,7 +448,9 @@ async def test_whoever_has_seen_enough_stops_it_and_another_call_goes_on(app: Du
     assert await times_replayed(app, ids) == {1}
 
 
-async def test_cancelled_it_leaves_whole_transactions_and_another_call_goes_on(app: Duly, few_at_once: None) -> None:
+async def test_a_cancelled_replay_leaves_whole_transactions_and_another_call_goes_on(
+    app: Duly, few_at_once: None
+) -> None:
     ids = await dead(app.store, 30)
     reached = asyncio.Event()
     task = asyncio.create_task(app.events.replay_all(progress=lambda done: reached.set()))
@@ -462,7 +466,7 @@ async def test_cancelled_it_leaves_whole_transactions_and_another_call_goes_on(a
     assert await times_replayed(app, ids) == {1}
 
 
-def test_synchronous_code_has_the_same(url: str, clock: ManualClock) -> None:
+def test_synchronous_code_counts_replays_and_discards_dead_letters(url: str, clock: ManualClock) -> None:
     app = Duly(url, clock=clock)
 
     @app.on("greet")

@@ -35,7 +35,7 @@ async def app(duly: OpenDuly) -> Duly:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_what_a_worker_reads_before_the_commit_is_not_kept_after_it(app: Duly, change: Any) -> None:
+async def test_a_destination_that_is_read_before_the_commit_is_not_cached_after_it(app: Duly, change: Any) -> None:
     before = await app.destination_cache.known("default", "crm")
     own: Tenancy
     async with tenancy(app, "default", writes=True) as own:
@@ -45,7 +45,7 @@ async def test_what_a_worker_reads_before_the_commit_is_not_kept_after_it(app: D
     assert await app.destination_cache.known("default", "crm") != before
 
 
-async def test_what_was_not_committed_is_not_forgotten(app: Duly) -> None:
+async def test_a_change_that_was_rolled_back_leaves_the_destination_cached(app: Duly) -> None:
     before = await app.destination_cache.known("default", "crm")
     with suppress(Oops):
         async with tenancy(app, "default", writes=True) as own:
@@ -55,7 +55,7 @@ async def test_what_was_not_committed_is_not_forgotten(app: Duly) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_what_is_being_read_while_it_is_changed_is_read_again(
+async def test_a_destination_that_is_changed_while_it_is_read_is_read_again(
     app: Duly, change: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, may_go_on = asyncio.Event(), asyncio.Event()

@@ -73,7 +73,9 @@ async def test_all_that_the_old_rule_owes_fires_before_the_new_rule_begins(app: 
     assert {event.stands_for for event in fired} == {1}
 
 
-async def test_the_latest_stands_for_what_each_rule_named_while_it_was_in_force(app: Duly, clock: ManualClock) -> None:
+async def test_the_latest_occurrence_stands_for_what_each_rule_named_while_it_was_in_force(
+    app: Duly, clock: ManualClock
+) -> None:
     fired = ticks(app)
     await app.schedules.put("runs", every("1h"), "digest")
     clock.set(START + 3 * HOUR + MINUTE)
@@ -84,7 +86,7 @@ async def test_the_latest_stands_for_what_each_rule_named_while_it_was_in_force(
     assert (await app.schedules.get("runs")).next_at == START + 4 * HOUR + 20 * MINUTE
 
 
-async def test_what_another_one_stood_for_does_not_fire_when_its_hour_comes_again_in_another_zone(
+async def test_an_occurrence_that_another_stood_for_does_not_fire_when_its_hour_comes_again_in_another_zone(
     app: Duly, clock: ManualClock
 ) -> None:
     fired = ticks(app)
@@ -218,7 +220,9 @@ async def test_what_a_head_is_moved_past_is_passed_over_with_a_row_for_each(app:
     assert [event.occurrence for event in fired] == ["2026-01-01T09:00:00", "2026-01-05T09:00:00"]
 
 
-async def test_the_command_that_an_answer_gives_fires_the_first_one(app: Duly, clock: ManualClock) -> None:
+async def test_the_command_in_an_answer_fires_the_first_occurrence_that_was_passed_over(
+    app: Duly, clock: ManualClock
+) -> None:
     fired = ticks(app)
     await app.schedules.put("daily", NINE, "digest")
     moved = await app.schedules.reschedule("daily", at("2026-01-04T09:00"))
@@ -231,7 +235,7 @@ async def test_the_command_that_an_answer_gives_fires_the_first_one(app: Duly, c
     assert [event.scheduled for event in fired] == [at("2026-01-01T09:00"), at("2026-01-02T09:00")]
 
 
-async def test_a_command_can_be_typed_whatever_the_names_are(app: Duly) -> None:
+async def test_the_command_in_an_answer_can_be_typed_whatever_the_names_are(app: Duly) -> None:
     await app.schedules.put("-x y", NINE, "digest", tenant="acme corp")
     left_out = await app.schedules.skip("-x y", tenant="acme corp")
     words = shlex.split(told(left_out).fire_with)
@@ -259,7 +263,7 @@ async def test_what_a_head_is_moved_back_before_is_open_again(app: Duly, clock: 
     assert [event.occurrence for event in fired] == [f"2026-01-0{day}T09:00:00" for day in (1, 2, 3, 4)]
 
 
-async def test_a_head_that_is_moved_as_an_event_passes_the_same_ones_over(app: Duly) -> None:
+async def test_moving_a_head_as_an_event_passes_over_the_same_occurrences_as_moving_its_schedule(app: Duly) -> None:
     schedule = await app.schedules.put("daily", NINE, "digest")
     head = await head_of(app, schedule)
     await app.events.reschedule(head.id, at("2026-01-03T12:00"))
@@ -270,7 +274,9 @@ async def test_a_head_that_is_moved_as_an_event_passes_the_same_ones_over(app: D
     assert await skipped(app, schedule) == []
 
 
-async def test_many_that_are_passed_over_are_one_row_that_says_how_many(app: Duly, clock: ManualClock) -> None:
+async def test_many_occurrences_that_are_passed_over_are_one_row_that_says_how_many(
+    app: Duly, clock: ManualClock
+) -> None:
     fired = ticks(app)
     schedule = await app.schedules.put("often", every("1m"), "digest")
     moved = await app.schedules.reschedule("often", START + 100 * MINUTE)
@@ -292,7 +298,7 @@ async def test_many_that_are_passed_over_are_one_row_that_says_how_many(app: Dul
 
 
 @pytest.mark.parametrize("misfire", ["latest", "all"])
-async def test_of_many_that_are_passed_over_those_whose_time_has_come_stay_so_when_the_head_is_moved_back(
+async def test_moving_a_head_back_reopens_no_passed_over_occurrence_whose_time_has_come(
     app: Duly, clock: ManualClock, misfire: str
 ) -> None:
     fired = ticks(app)
@@ -311,7 +317,7 @@ async def test_of_many_that_are_passed_over_those_whose_time_has_come_stay_so_wh
     assert (await app.schedules.get("often")).next_at == START + 33 * MINUTE
 
 
-async def test_a_few_have_rows_of_their_own(app: Duly) -> None:
+async def test_a_few_occurrences_that_are_passed_over_have_rows_of_their_own(app: Duly) -> None:
     schedule = await app.schedules.put("often", every("1m"), "digest")
     await app.schedules.reschedule("often", START + (1 + MOST_ROWS) * MINUTE)
     assert [row.stands_for for row in await skipped(app, schedule)] == [1] * MOST_ROWS
@@ -383,7 +389,7 @@ async def test_a_run_that_was_put_off_is_passed_over_when_its_rule_is_edited(app
     assert (await app.schedules.backfill("daily", at("2026-01-01T09:00"), at("2026-01-01T09:00:01"))).ids
 
 
-async def test_what_was_left_out_comes_back_when_an_edit_names_it_before_its_time(
+async def test_a_skipped_occurrence_comes_back_when_an_edit_names_it_before_its_time(
     app: Duly, clock: ManualClock
 ) -> None:
     fired = ticks(app)
@@ -399,7 +405,7 @@ async def test_what_was_left_out_comes_back_when_an_edit_names_it_before_its_tim
     assert [event.occurrence for event in fired] == ["2026-01-01T09:00:00", "2026-01-02T09:00:00"]
 
 
-async def test_what_was_left_out_stays_so_when_its_time_has_come(app: Duly, clock: ManualClock) -> None:
+async def test_a_skipped_occurrence_stays_skipped_when_its_time_has_come(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     schedule = await app.schedules.put("daily", cron("0 9 * * *", timezone="Asia/Tokyo"), "digest")
     await app.schedules.skip("daily")
@@ -412,7 +418,7 @@ async def test_what_was_left_out_stays_so_when_its_time_has_come(app: Duly, cloc
     assert [row.occurrence for row in await skipped(app, schedule)] == ["2026-01-02T09:00:00"]
 
 
-async def test_what_passes_during_a_pause_has_its_rows(app: Duly, clock: ManualClock) -> None:
+async def test_occurrences_that_pass_during_a_pause_have_their_rows(app: Duly, clock: ManualClock) -> None:
     schedule = await app.schedules.put("hourly", every("1h"), "digest")
     await app.schedules.pause("hourly")
     clock.advance(5 * HOUR + MINUTE)
@@ -492,7 +498,7 @@ async def test_a_date_by_which_an_occurrence_is_named_is_passed_over_once(app: D
         {},
     ],
 )
-async def test_an_edit_of_anything_but_the_rule_its_zone_and_bounds_is_none_of_the_rule(
+async def test_an_edit_of_anything_but_rule_zone_and_bounds_moves_no_occurrence(
     app: Duly, clock: ManualClock, change: dict[str, Any]
 ) -> None:
     asked: dict[str, Any] = {"rule": NINE, "type": "digest"}

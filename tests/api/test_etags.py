@@ -29,7 +29,7 @@ async def test_a_schedule_is_replaced_only_as_it_was_seen(app: Duly) -> None:
     assert await app.schedules.delete("hourly", expected=changed.tag) == 1
 
 
-async def test_what_happens_by_itself_makes_nobody_stale(app: Duly, clock: ManualClock) -> None:
+async def test_ticks_and_triggers_change_no_tag(app: Duly, clock: ManualClock) -> None:
     greetings(app, "digest")
     seen = await app.schedules.put("hourly", RULE, "digest", {"n": 1})
     clock.advance(HOUR)
@@ -50,7 +50,7 @@ async def test_a_pause_is_an_edit(app: Duly) -> None:
     await app.schedules.put("hourly", RULE, "digest", expected=seen.tag)
 
 
-async def test_a_schedule_that_is_gone_is_not_made_again_by_who_wanted_to_change_it(app: Duly) -> None:
+async def test_a_deleted_schedule_is_not_made_again_by_who_wanted_to_change_it(app: Duly) -> None:
     seen = await app.schedules.put("hourly", RULE, "digest")
     await app.schedules.delete("hourly")
     with pytest.raises(Stale, match="there is no schedule 'hourly' any more"):
@@ -126,7 +126,7 @@ async def race_in_transactions(edit: Edit, apps: list[Duly], seen: Any) -> list[
 
 @pytest.mark.parametrize("racing", [race, race_in_transactions])
 @pytest.mark.parametrize("edit", [put, update])
-async def test_of_editors_who_have_seen_the_same_one_wins(duly: OpenDuly, racing: Any, edit: Edit) -> None:
+async def test_of_editors_who_have_seen_the_same_state_one_wins(duly: OpenDuly, racing: Any, edit: Edit) -> None:
     apps = [await duly() for _ in range(4)]
     for _ in range(5):
         if edit is put:
@@ -142,7 +142,7 @@ async def test_of_editors_who_have_seen_the_same_one_wins(duly: OpenDuly, racing
             assert (await apps[0].users.get(seen.id)).first_name == f"Ada {winner}"
 
 
-async def test_an_edit_and_a_deletion_of_the_same_do_not_both_happen(duly: OpenDuly) -> None:
+async def test_an_edit_and_a_deletion_that_expect_the_same_state_do_not_both_happen(duly: OpenDuly) -> None:
     one, other = await duly(), await duly()
     for _ in range(10):
         schedule = await one.schedules.put("hourly", RULE, "digest", {"by": "nobody"})
@@ -154,7 +154,7 @@ async def test_an_edit_and_a_deletion_of_the_same_do_not_both_happen(duly: OpenD
             assert isinstance(next(each for each in pair if each is not None), Stale | NotFound)
 
 
-def test_synchronous_code_says_what_it_expects_too(url: str) -> None:
+def test_synchronous_code_can_say_which_state_it_expects(url: str) -> None:
     with Duly(url).sync as sync:
         seen = sync.schedules.put("hourly", RULE, "digest", {"n": 1})
         sync.schedules.put("hourly", RULE, "digest", {"n": 2}, expected=seen.tag)

@@ -48,7 +48,7 @@ async def test_an_unknown_id_is_not_found(app: Duly, act: str) -> None:
 
 
 @pytest.mark.parametrize("act", ACTS)
-async def test_what_is_no_id_is_invalid(app: Duly, act: str) -> None:
+async def test_text_that_is_no_id_of_an_event_is_invalid(app: Duly, act: str) -> None:
     for wrong in WRONG_IDS:
         with pytest.raises(Invalid) as refused:
             await getattr(app.events, act)(wrong, **ACTS[act])
@@ -65,7 +65,7 @@ async def test_another_tenants_event_does_not_exist(app: Duly, act: str) -> None
     await getattr(app.events, act)(event.id, tenant="acme", **ACTS[act])
 
 
-async def test_an_id_may_be_written_otherwise(app: Duly) -> None:
+async def test_an_id_may_be_written_in_any_form_of_a_uuid(app: Duly) -> None:
     event = await app.at(START, "greet")
     for written in (event.id.upper(), f"{{{event.id}}}", event.id.replace("-", ""), f"urn:uuid:{event.id}"):
         assert await app.events.get(written) == event
@@ -113,7 +113,7 @@ async def test_what_an_act_returns_is_what_is_stored(app: Duly, clock: ManualClo
 # -- cancel
 
 
-async def test_what_is_cancelled_never_fires_and_frees_its_key(app: Duly, clock: ManualClock) -> None:
+async def test_a_cancelled_event_never_fires_and_frees_its_key(app: Duly, clock: ManualClock) -> None:
     greeted: list[Event] = []
 
     @app.on("greet")
@@ -136,7 +136,7 @@ async def test_a_retry_that_waits_can_be_cancelled(app: Duly) -> None:
     assert (await app.events.cancel(event.id)).status is Status.CANCELLED
 
 
-async def test_what_is_held_can_be_cancelled(app: Duly) -> None:
+async def test_a_held_event_can_be_cancelled(app: Duly) -> None:
     event = await in_status(app, Status.PENDING, held="paused")
     assert (await app.events.cancel(event.id)).status is Status.CANCELLED
 
@@ -158,7 +158,7 @@ async def test_any_reason_and_any_name_can_be_given(app: Duly, text: str) -> Non
 # -- reschedule
 
 
-async def test_what_is_rescheduled_fires_at_its_new_time(app: Duly, clock: ManualClock) -> None:
+async def test_a_rescheduled_event_fires_at_its_new_time(app: Duly, clock: ManualClock) -> None:
     greeted: list[Event] = []
 
     @app.on("greet")
@@ -180,7 +180,7 @@ async def test_what_is_rescheduled_fires_at_its_new_time(app: Duly, clock: Manua
 
 @pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("fields", [{"attempts": 1}, {"interruptions": 1}])
-async def test_what_has_started_keeps_its_time(app: Duly, fields: dict[str, int]) -> None:
+async def test_an_event_that_has_started_cannot_be_rescheduled(app: Duly, fields: dict[str, int]) -> None:
     event = await in_status(app, Status.PENDING, **fields)
     with pytest.raises(Conflict, match="cannot reschedule"):
         await app.events.reschedule(event.id, START + DAY)
@@ -229,7 +229,7 @@ async def test_a_dead_letter_replayed_keeps_its_id_and_gets_all_its_attempts_ane
     assert history[2].detail == "after 2 attempts: ConnectionError: no answer"
 
 
-async def test_what_was_replayed_is_ready_at_once_and_not_before_it_is_due(app: Duly, clock: ManualClock) -> None:
+async def test_a_replayed_event_is_ready_at_once_and_not_before_it_is_due(app: Duly, clock: ManualClock) -> None:
     late = await in_status(app, Status.FAILED, due=START - DAY)
     early = await in_status(app, Status.FAILED, due=START + DAY)
     await app.events.replay(late.id)
@@ -256,7 +256,7 @@ async def test_pages_are_newest_first_and_complete(app: Duly) -> None:
     assert [event.id for event in found] == sorted(ids, reverse=True)
 
 
-async def test_a_tenant_finds_only_its_own(app: Duly) -> None:
+async def test_a_tenant_finds_only_its_own_events(app: Duly) -> None:
     ours = await app.at(START, "greet", key="k", tenant="a")
     theirs = await app.at(START, "greet", key="k", tenant="b")
     assert await app.events.find(tenant="a") == [ours]
@@ -300,9 +300,7 @@ async def test_a_key_that_no_timer_can_have_is_not_found(app: Duly, key: str) ->
 # -- whose they are
 
 
-async def test_events_are_told_the_names_of_their_schedules_with_one_question(
-    app: Duly, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_names_of_the_schedules_of_events_take_one_query(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = _questions(app, monkeypatch)
     hourly = await app.schedules.put("hourly", every("1h"), "digest")
     theirs = await app.schedules.put("hourly", every("2h"), "digest", tenant="theirs")
@@ -326,7 +324,7 @@ async def test_events_are_told_the_names_of_their_schedules_with_one_question(
     assert [sorted(ids) for ids in asked] == [sorted([hourly.id, theirs.id, gone.id])]
 
 
-async def test_nobody_is_asked_for_names_where_there_are_none(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_without_schedules_cause_no_query_for_names(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = _questions(app, monkeypatch)
     await app.users.add(**a_user())
     await app.at(START + HOUR, "digest")
@@ -346,7 +344,7 @@ def _questions(app: Duly, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     return asked
 
 
-def test_synchronous_code_is_told_the_names_too(url: str) -> None:
+def test_synchronous_code_is_told_the_names_of_schedules(url: str) -> None:
     with Duly(url).sync as sync:
         sync.schedules.put("hourly", every("1h"), "digest")
         events = sync.events.find()
@@ -356,7 +354,7 @@ def test_synchronous_code_is_told_the_names_too(url: str) -> None:
 # -- page by page
 
 
-async def test_pages_are_of_one_tenant_and_follow_one_another(app: Duly) -> None:
+async def test_pages_of_events_are_of_one_tenant_and_follow_one_another(app: Duly) -> None:
     ours = [(await app.at(START, "greet", tenant="acme")).id for _ in range(5)][::-1]
     await app.at(START, "greet", tenant="theirs")
     first = await app.events.page(tenant="acme", limit=3)
@@ -369,7 +367,7 @@ async def test_pages_are_of_one_tenant_and_follow_one_another(app: Duly) -> None
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, "7", None, True])
-async def test_a_page_has_a_size(app: Duly, limit: Any) -> None:
+async def test_a_page_size_out_of_bounds_is_invalid(app: Duly, limit: Any) -> None:
     with pytest.raises(Invalid, match="limit"):
         await app.events.page(limit=limit)
 
@@ -381,7 +379,7 @@ async def test_a_page_begins_after_an_id(app: Duly) -> None:
                 await app.events.page(after=wrong)
 
 
-def test_synchronous_code_turns_pages_too(url: str) -> None:
+def test_synchronous_code_can_read_events_page_by_page(url: str) -> None:
     with Duly(url).sync as sync:
         sync.after(timedelta(hours=1), "greet")
         page = sync.events.page(OfType("greet"), limit=1)

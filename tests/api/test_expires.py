@@ -31,7 +31,7 @@ async def ended(app: Duly, event: Event) -> tuple[Status, str | None, list[str]]
 
 
 @pytest.mark.parametrize("late", [timedelta(), HOUR], ids=["on time", "at the last instant"])
-async def test_what_has_not_expired_fires(app: Duly, clock: ManualClock, late: timedelta) -> None:
+async def test_an_event_that_has_not_expired_fires(app: Duly, clock: ManualClock, late: timedelta) -> None:
     handler = Handler(app)
     event = await app.at(START, "x", expires=HOUR)
     clock.advance(late)
@@ -39,7 +39,7 @@ async def test_what_has_not_expired_fires(app: Duly, clock: ManualClock, late: t
     assert (handler.calls, (await app.events.get(event.id)).status) == (1, Status.COMPLETED)
 
 
-async def test_what_is_found_too_late_is_skipped_and_says_why(app: Duly, clock: ManualClock) -> None:
+async def test_an_expired_event_is_skipped_and_says_why(app: Duly, clock: ManualClock) -> None:
     handler = Handler(app)
     event = await app.at(START, "x", expires=HOUR)
     neighbour = await app.at(START, "x")
@@ -79,7 +79,7 @@ async def test_an_interrupted_attempt_is_not_made_again_too_late(app: Duly, cloc
     assert acts == ["interrupted", "skipped"]
 
 
-async def test_a_transactional_handler_is_not_called_too_late_either(app: Duly, clock: ManualClock) -> None:
+async def test_a_transactional_handler_is_not_called_for_an_expired_event(app: Duly, clock: ManualClock) -> None:
     calls: list[Event] = []
 
     @app.on("x", transactional=True)
@@ -117,7 +117,7 @@ async def test_an_edit_of_a_schedule_reaches_its_next_event(app: Duly) -> None:
     assert (await app.events.get(head.id)).expires is None
 
 
-async def test_what_was_held_by_a_pause_expires_as_well(app: Duly, clock: ManualClock) -> None:
+async def test_an_event_that_a_pause_holds_can_expire(app: Duly, clock: ManualClock) -> None:
     handler = Handler(app, "digest")
     await app.every("digest", every("4h", start=START), "digest", expires="30m")
     await app.schedules.pause("digest")
@@ -158,7 +158,7 @@ async def test_many_timers_have_their_own_spans(app: Duly) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "soon", "", "0s", timedelta(days=400), float("nan"), float("inf"), True, []])
-async def test_what_is_no_span_is_refused_beside_all_else_that_is_wrong(app: Duly, wrong: object) -> None:
+async def test_an_expiry_that_is_no_span_is_refused_beside_all_else_that_is_wrong(app: Duly, wrong: object) -> None:
     with pytest.raises(Invalid) as refused:
         await app.at(START, "", expires=wrong)  # type: ignore[arg-type]
     assert {problem.path for problem in refused.value.problems} == {"type", "expires"}

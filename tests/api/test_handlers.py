@@ -19,7 +19,7 @@ from duly.signals import ChannelDown, ChannelUp, DeadLettered, HandlerAbandoned
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, MINUTE, START
-from tests.worker.watching import Told, until, working
+from tests.worker.running_worker import Told, until, working
 
 DEADLINE = timedelta(seconds=0.2)
 ONCE = Retry(max_attempts=1)
@@ -66,7 +66,7 @@ GARBAGE: list[Any] = [
 
 
 @pytest.mark.parametrize("returned", FINE, ids=repr)
-async def test_nothing_and_delivered_complete(app: Duly, returned: Any) -> None:
+async def test_a_handler_that_returns_none_or_delivered_completes_its_event(app: Duly, returned: Any) -> None:
     @app.on("odd")
     async def odd(_: Event) -> Any:
         return returned
@@ -75,7 +75,9 @@ async def test_nothing_and_delivered_complete(app: Duly, returned: Any) -> None:
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["async", "plain"])
-async def test_garbage_is_a_dead_letter_that_says_what_to_return(app: Duly, plain: bool) -> None:
+async def test_a_handler_that_returns_garbage_leaves_a_dead_letter_that_says_what_to_return(
+    app: Duly, plain: bool
+) -> None:
     for n, returned in enumerate(GARBAGE):
 
         async def awaited(_: Event, returned: Any = returned) -> Any:
@@ -99,7 +101,7 @@ async def test_a_plain_function_that_returns_a_coroutine_is_told_to_be_async(app
     assert "declare it `async def`" in (event.last_error or "")
 
 
-async def test_a_generator_is_garbage_too(app: Duly) -> None:
+async def test_an_asynchronous_generator_is_no_result_of_a_handler(app: Duly) -> None:
     @app.on("odd")
     async def odd(_: Event) -> Any:
         yield 1
@@ -107,7 +109,7 @@ async def test_a_generator_is_garbage_too(app: Duly) -> None:
     assert "returned async_generator" in str((await outcome(app)).last_error)
 
 
-async def test_each_outcome_is_taken_at_its_word(app: Duly) -> None:
+async def test_each_outcome_that_a_handler_returns_is_taken_at_its_word(app: Duly) -> None:
     answers = {"later": Failed("busy", HOUR), "never": Rejected("410"), "down": Unreachable("broker", MINUTE)}
     for type, answer in answers.items():
         app.on(type)(lambda _, answer=answer: answer)
@@ -184,7 +186,7 @@ RAISED: dict[str, tuple[BaseException, str]] = {
 
 @pytest.mark.parametrize("plain", [False, True], ids=["async", "plain"])
 @pytest.mark.parametrize("name", RAISED)
-async def test_whatever_is_raised_is_a_failure_with_its_reason(duly: OpenDuly, name: str, plain: bool) -> None:
+async def test_whatever_a_handler_raises_is_a_failure_with_its_reason(duly: OpenDuly, name: str, plain: bool) -> None:
     app = await duly(concurrency=1)  # whoever is stopped by it would stop its neighbours
     error, reason = RAISED[name]
 
@@ -365,7 +367,7 @@ name: ContextVar[str] = ContextVar("name", default="nobody")
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["async", "plain"])
-async def test_what_one_handler_sets_the_next_one_does_not_see(duly: OpenDuly, plain: bool) -> None:
+async def test_a_context_variable_that_one_handler_sets_is_not_seen_by_the_next(duly: OpenDuly, plain: bool) -> None:
     app = await duly(concurrency=1)
     seen: list[str] = []
 

@@ -109,7 +109,7 @@ async def test_a_claim_that_has_spent_its_time_leaves_the_other_heads_to_the_nex
     assert fired == {"heavy": 5, "quiet": 1}
 
 
-async def test_others_have_their_turn_between_the_heads_of_a_claim(
+async def test_other_tasks_run_between_the_heads_of_a_claim(
     app: Duly, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns, seen = 0, set[int]()

@@ -16,7 +16,7 @@ from tests.stores.rows import ask
 A_DAY = timedelta(days=1)
 
 
-async def test_a_key_is_recognised_by_what_was_shown_once(app: Duly) -> None:
+async def test_an_api_key_is_recognised_by_the_secret_that_was_shown_once(app: Duly) -> None:
     made = await app.keys.create("crm", tenant="acme", scope="write", expires=A_DAY, rate="600/m", by="ada")
     key = made.key
     assert await app.keys.recognise(made.secret) == key == await app.keys.get(key.id)
@@ -33,7 +33,7 @@ async def test_the_key_itself_is_stored_nowhere(app: Duly) -> None:
     assert made.secret not in repr(await app.keys.list()) + repr(made)
 
 
-async def test_a_key_for_nothing_more_allows_to_read_for_ever(app: Duly) -> None:
+async def test_a_key_without_options_allows_reading_and_never_expires(app: Duly) -> None:
     key = (await app.keys.create("crm")).key
     assert (key.tenant, key.scope, key.expires, key.rate) == ("default", Scope.READ, None, None)
 
@@ -67,7 +67,7 @@ async def test_a_revoked_key_is_not_recognised(app: Duly, clock: ManualClock) ->
     assert acts == [("created", "api"), ("revoked", "ada")]
 
 
-async def test_only_the_latest_use_is_known(app: Duly, clock: ManualClock) -> None:
+async def test_only_the_latest_use_of_a_key_is_known(app: Duly, clock: ManualClock) -> None:
     one, other = [(await app.keys.create(name)).key.id for name in ("one", "other")]
     await app.keys.used([one, other, new_id()])
     clock.advance(HOUR)
@@ -94,7 +94,7 @@ async def test_keys_are_listed_by_pages_the_newest_first(app: Duly) -> None:
     assert first + rest == made[::-1]
 
 
-async def test_a_name_finds_the_one_that_is_still_good(app: Duly, clock: ManualClock) -> None:
+async def test_a_name_finds_the_key_that_is_still_active(app: Duly, clock: ManualClock) -> None:
     revoked, expired, good = [(await app.keys.create("crm", expires=span)).key for span in (None, HOUR, None)]
     await app.keys.revoke(revoked.id)
     with pytest.raises(Conflict, match=f"several active keys.*{good.id}.*{expired.id}"):
@@ -107,7 +107,7 @@ async def test_a_name_finds_the_one_that_is_still_good(app: Duly, clock: ManualC
         await app.keys.named("no such key")
 
 
-async def test_one_that_was_ever_made_counts(app: Duly) -> None:
+async def test_a_revoked_key_still_counts_as_ever_made(app: Duly) -> None:
     assert await app.keys.made_any() is False
     made = await app.keys.create("crm")
     assert await app.keys.made_any() is True
@@ -129,7 +129,7 @@ async def test_one_that_was_ever_made_counts(app: Duly) -> None:
         ({"rate": 0}, ["rate"]),
     ],
 )
-async def test_all_problems_are_told_at_once_and_nothing_is_stored(
+async def test_all_problems_of_a_key_are_told_at_once_and_nothing_is_stored(
     app: Duly, wrong: dict[str, Any], paths: list[str]
 ) -> None:
     with pytest.raises(Invalid) as told:
@@ -138,7 +138,7 @@ async def test_all_problems_are_told_at_once_and_nothing_is_stored(
     assert await app.keys.made_any() is False
 
 
-async def test_an_id_that_is_none_is_told(app: Duly) -> None:
+async def test_text_that_is_no_id_of_a_key_is_invalid(app: Duly) -> None:
     for verb in (app.keys.get, app.keys.revoke):
         with pytest.raises(Invalid, match="a key's id"):
             await verb("crm")
@@ -146,7 +146,7 @@ async def test_an_id_that_is_none_is_told(app: Duly) -> None:
         await app.keys.get(new_id())
 
 
-def test_synchronous_code_does_the_same(url: str) -> None:
+def test_synchronous_code_has_every_verb_of_keys(url: str) -> None:
     with Duly(url).sync as sync:
         made = sync.keys.create("crm", tenant="acme")
         key: ApiKey = sync.keys.recognise(made.secret)

@@ -35,7 +35,7 @@ def serving(app: Duly, *types: str) -> list[Event]:
     return served
 
 
-async def test_each_service_takes_only_its_own(duly: OpenDuly) -> None:
+async def test_each_service_takes_only_the_events_of_its_lanes(duly: OpenDuly) -> None:
     one, other = await duly(), await duly(channels={"pigeon": (pigeon := Recorder())})
     ours, theirs = serving(one, "ours", "also.ours"), serving(other, "theirs")
     for type in ("ours", "theirs", "also.ours", "nobodys"):
@@ -49,7 +49,7 @@ async def test_each_service_takes_only_its_own(duly: OpenDuly) -> None:
     assert [event.type for event in left] == ["nobodys"] * 5
 
 
-async def test_a_hundred_thousand_of_the_others_events_are_not_in_the_way(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_hundred_thousand_events_of_another_lane_are_not_in_the_way(duly: OpenDuly, clock: ManualClock) -> None:
     app = await duly()
     served = serving(app, "ours")
     await write(app.store, HUNDRED_THOUSAND[app.store.dialect], app.store.instant(START - HOUR))
@@ -60,7 +60,7 @@ async def test_a_hundred_thousand_of_the_others_events_are_not_in_the_way(duly: 
     assert await ask(app.store, untouched) == 100_000
 
 
-async def test_what_one_service_fails_is_not_tried_by_the_other(duly: OpenDuly) -> None:
+async def test_an_event_that_one_service_fails_is_not_tried_by_another(duly: OpenDuly) -> None:
     one, other = await duly(), await duly()
     theirs = serving(other, "theirs")
 
@@ -77,7 +77,7 @@ async def test_what_one_service_fails_is_not_tried_by_the_other(duly: OpenDuly) 
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 100])
-async def test_a_tick_serves_every_lane_however_little_room_there_is(duly: OpenDuly, concurrency: int) -> None:
+async def test_a_tick_serves_every_lane_however_few_places_there_are(duly: OpenDuly, concurrency: int) -> None:
     app = await duly(concurrency=concurrency)
     served = serving(app, *(f"type-{n}" for n in range(5)))
     await app.add_many([Timer(START, f"type-{n}") for n in (4, 0, 2, 4)])

@@ -37,7 +37,7 @@ async def test_an_event_that_names_a_target_which_is_not_there_is_refused(app: D
     assert not (await app.events.find(limit=10))
 
 
-async def test_of_many_each_is_told(app: Duly) -> None:
+async def test_each_of_many_timers_that_names_a_missing_target_is_told(app: Duly) -> None:
     timers = [Timer(HOUR, "a"), Timer(HOUR, "b", target=CRM), Timer(HOUR, "c", target=CRM, key="c")]
     with pytest.raises(Invalid) as refused:
         await app.add_many([*timers[:2], Timer(HOUR, "d", target=CRM)])
@@ -51,7 +51,7 @@ async def test_of_many_each_is_told(app: Duly) -> None:
     assert not (await app.events.find(limit=10))
 
 
-async def test_one_that_is_there_is_of_its_own_tenant(app: Duly) -> None:
+async def test_a_named_target_is_found_in_its_own_tenant_alone(app: Duly) -> None:
     await with_target(app)
     await app.after(HOUR, "greet", target=CRM)
     await app.every("daily", cron("0 9 * * *"), "greet", target=CRM)
@@ -62,7 +62,7 @@ async def test_one_that_is_there_is_of_its_own_tenant(app: Duly) -> None:
         await app.after(HOUR, "greet", target=CRM, transaction=tx)
 
 
-async def test_a_user_who_is_given_one_later_is_refused_alone(app: Duly) -> None:
+async def test_a_user_who_is_given_a_missing_target_is_refused_alone(app: Duly) -> None:
     user = await app.users.add(**a_user(key="ada"))
     with pytest.raises(Invalid, match="put it first"):
         await app.users.update(user.id, target=CRM)
@@ -74,7 +74,7 @@ async def test_a_user_who_is_given_one_later_is_refused_alone(app: Duly) -> None
 
 
 @pytest.mark.parametrize("what", ["a timer", "a schedule", "a user", "a paused schedule"])
-async def test_one_that_is_in_use_is_not_deleted_unless_by_force(app: Duly, clock: ManualClock, what: str) -> None:
+async def test_a_target_that_is_in_use_is_not_deleted_unless_by_force(app: Duly, clock: ManualClock, what: str) -> None:
     await with_target(app)
     await app.targets.put("crm", "https://crm.example/hook", tenant="acme")
     if what == "a timer":
@@ -91,7 +91,7 @@ async def test_one_that_is_in_use_is_not_deleted_unless_by_force(app: Duly, cloc
     assert (await app.targets.delete("crm", force=True)).name == "crm"
 
 
-async def test_what_is_over_does_not_keep_a_target(app: Duly) -> None:
+async def test_a_cancelled_event_does_not_keep_its_target_from_being_deleted(app: Duly) -> None:
     await with_target(app)
     event = await app.after(HOUR, "greet", target=CRM)
     assert (await app.events.cancel(event.id)).status is Status.CANCELLED

@@ -70,7 +70,7 @@ def test_a_star_imports_the_public_names_and_no_more() -> None:
     assert stars == duly.__all__
 
 
-def test_modules_of_the_package_are_at_hand_after_importing_it() -> None:
+def test_modules_of_the_package_are_attributes_after_importing_it() -> None:
     assert run("import duly; print(duly.errors.Misuse is duly.Misuse, duly.testing.ManualClock.__name__)") == (
         "True ManualClock\n"
     )
@@ -84,7 +84,7 @@ def test_a_name_that_is_not_there_is_an_ordinary_error() -> None:
     assert not hasattr(duly, "__wrapped__")
 
 
-def test_type_checkers_know_the_names_and_which_calls_are_awaited(tmp_path: Path) -> None:
+def test_type_checkers_know_the_public_names_and_which_calls_are_awaited(tmp_path: Path) -> None:
     """Without awaiting, a connection says bool; with it, something to await. A misspelt name is an error. What is a
     Duly or a Client gives the same to each call."""
     (tmp_path / "user.py").write_text(

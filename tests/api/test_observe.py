@@ -70,7 +70,7 @@ async def test_an_observer_hears_what_it_asked_for(app: Duly) -> None:
     assert [type(signal) for signal in done] == [Created, Completed]
 
 
-async def test_what_is_moved_or_unchanged_was_not_created(app: Duly) -> None:
+async def test_a_timer_that_is_moved_or_unchanged_was_not_created(app: Duly) -> None:
     heard = ears(app, Created)
     for due in (START, START, START + HOUR):
         await app.at(due, "greet", key="k")
@@ -88,7 +88,7 @@ async def test_nothing_is_told_of_a_transaction_that_may_be_undone(app: Duly) ->
     assert [type(signal) for signal in heard] == [Created]
 
 
-async def test_it_is_told_after_the_commit(app: Duly, duly: OpenDuly) -> None:
+async def test_observers_are_told_of_a_completion_after_the_commit(app: Duly, duly: OpenDuly) -> None:
     seen: list[Any] = []
     answering(app)
 
@@ -127,7 +127,7 @@ async def test_an_unreachable_channel_is_told_as_given_back(app: Duly) -> None:
     assert (type(told), told.event.id, told.reason) == (GivenBack, event.id, "broker down")
 
 
-async def test_an_interruption_tells_who_had_it(app: Duly, clock: ManualClock) -> None:
+async def test_an_interruption_tells_which_worker_had_the_event(app: Duly, clock: ManualClock) -> None:
     heard = ears(app, Interrupted)
     answering(app)
     await app.store.add([make_new()])

@@ -15,7 +15,7 @@ from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, LEASE, MINUTE, SECOND
 from tests.receivers.obedient import Answer, Obedient
 from tests.stores.rows import ask
-from tests.worker.watching import until, working
+from tests.worker.running_worker import until, working
 
 URL = "https://hooks.example/in"
 ORIGIN = "https://hooks.example"
@@ -89,7 +89,7 @@ async def all_in(app: Duly, status: Status) -> list[str]:
 
 
 @pytest.mark.parametrize(("failures", "parks"), [(9, False), (10, True)])
-async def test_ten_failures_in_a_row_park(
+async def test_ten_failures_in_a_row_open_the_circuit_breaker_of_a_destination(
     app: Duly, clock: ManualClock, there: Destination, failures: int, parks: bool
 ) -> None:
     told: list[DestinationParked] = []
@@ -101,7 +101,7 @@ async def test_ten_failures_in_a_row_park(
     assert told == ([DestinationParked("default", ORIGIN, reason, gone=False)] if parks else [])
 
 
-async def test_one_event_that_fails_again_and_again_parks_nothing(
+async def test_one_event_that_fails_again_and_again_parks_no_destination(
     duly: OpenDuly, clock: ManualClock, there: Destination
 ) -> None:
     """A receiver may choke on it alone."""
@@ -134,7 +134,7 @@ async def test_one_event_that_fails_again_and_again_parks_nothing(
         Delivered(),
     ],
 )
-async def test_what_a_living_receiver_says_parks_nothing(
+async def test_an_answer_of_a_living_receiver_parks_no_destination(
     app: Duly, clock: ManualClock, there: Destination, outcome: Outcome
 ) -> None:
     there.outcome = outcome
@@ -158,7 +158,7 @@ async def test_a_receiver_that_asks_for_patience_has_not_failed(
         assert not await is_parked(app)
 
 
-async def test_a_success_in_between_begins_the_count_anew(
+async def test_a_success_in_between_resets_the_count_of_failures(
     duly: OpenDuly, clock: ManualClock, there: Destination
 ) -> None:
     app = await duly(channels={"webhook": there}, poll_interval="10ms")
@@ -172,7 +172,7 @@ async def test_a_success_in_between_begins_the_count_anew(
         assert not await is_parked(app)
 
 
-async def test_network_errors_and_5xx_of_a_real_receiver_park(
+async def test_network_errors_and_5xx_of_a_real_receiver_park_its_destination(
     duly: OpenDuly, clock: ManualClock, receiver: Obedient
 ) -> None:
     app = await duly(webhook_allow="127.0.0.0/8")
@@ -212,7 +212,7 @@ async def test_a_stored_target_and_the_origin_of_its_url_are_different_destinati
 # -- while it is parked
 
 
-async def test_events_are_held_with_the_reason_and_spend_nothing(
+async def test_events_for_a_parked_destination_are_held_with_the_reason_and_spend_no_attempt(
     app: Duly, clock: ManualClock, there: Destination
 ) -> None:
     await parked(app, clock, there)
@@ -226,14 +226,16 @@ async def test_events_are_held_with_the_reason_and_spend_nothing(
     assert await app.targets.waiting(ORIGIN) == 1
 
 
-async def test_another_worker_holds_too(duly: OpenDuly, clock: ManualClock, there: Destination) -> None:
+async def test_another_worker_holds_events_for_a_parked_destination(
+    duly: OpenDuly, clock: ManualClock, there: Destination
+) -> None:
     app, other = await duly(channels={"webhook": there}), await duly(channels={"webhook": there})
     await parked(app, clock, there)
     await waiting(other, clock)
     assert there.events == []
 
 
-async def test_other_destinations_go_on(app: Duly, clock: ManualClock, there: Destination) -> None:
+async def test_other_destinations_go_on_while_one_is_parked(app: Duly, clock: ManualClock, there: Destination) -> None:
     await parked(app, clock, there)
     there.outcome = Delivered()
     event = await one_due(app, clock, webhook("https://other.example/in"))
@@ -244,7 +246,7 @@ async def test_other_destinations_go_on(app: Duly, clock: ManualClock, there: De
 # -- probes
 
 
-async def test_a_probe_comes_after_half_a_minute_and_then_less_and_less_often(
+async def test_probes_come_after_half_a_minute_and_then_less_and_less_often(
     app: Duly, clock: ManualClock, there: Destination
 ) -> None:
     await parked(app, clock, there)
@@ -269,7 +271,7 @@ async def test_a_probe_comes_after_half_a_minute_and_then_less_and_less_often(
     assert await acts(app, id) == ["held"] * 8
 
 
-async def test_when_it_answers_all_is_released_in_order_each_once(
+async def test_when_a_parked_destination_answers_its_events_are_released_in_order_each_once(
     duly: OpenDuly, clock: ManualClock, there: Destination
 ) -> None:
     app = await duly(channels={"webhook": there}, concurrency=1)
@@ -292,7 +294,7 @@ async def test_when_it_answers_all_is_released_in_order_each_once(
 
 
 @pytest.mark.parametrize("outcome", [Rejected("404 Not Found"), Failed("429 Too Many Requests", 5 * SECOND)])
-async def test_whatever_it_answers_it_is_alive(
+async def test_any_answer_to_a_probe_opens_the_destination(
     app: Duly, clock: ManualClock, there: Destination, outcome: Outcome
 ) -> None:
     await parked(app, clock, there)
@@ -305,7 +307,9 @@ async def test_whatever_it_answers_it_is_alive(
     assert (await app.events.get(second)).status is Status.COMPLETED
 
 
-async def test_where_nothing_waits_it_opens_by_itself(app: Duly, clock: ManualClock, there: Destination) -> None:
+async def test_a_parked_destination_for_which_nothing_waits_opens_by_itself(
+    app: Duly, clock: ManualClock, there: Destination
+) -> None:
     await parked(app, clock, there)
     clock.advance(30 * SECOND)
     await app.tick()
@@ -315,7 +319,9 @@ async def test_where_nothing_waits_it_opens_by_itself(app: Duly, clock: ManualCl
     assert await ask(app.store, "SELECT count(*) FROM duly.destinations WHERE since IS NOT NULL") == 0
 
 
-async def test_a_person_can_have_it_tried_at_once(app: Duly, clock: ManualClock, there: Destination) -> None:
+async def test_a_person_can_have_a_parked_destination_probed_at_once(
+    app: Duly, clock: ManualClock, there: Destination
+) -> None:
     await parked(app, clock, there)
     [id] = await waiting(app, clock)
     there.outcome = Delivered()
@@ -324,7 +330,7 @@ async def test_a_person_can_have_it_tried_at_once(app: Duly, clock: ManualClock,
     assert (await app.events.get(id)).status is Status.COMPLETED
 
 
-async def test_a_person_can_open_it(app: Duly, clock: ManualClock, there: Destination) -> None:
+async def test_a_person_can_open_a_parked_destination(app: Duly, clock: ManualClock, there: Destination) -> None:
     await parked(app, clock, there)
     ids = await waiting(app, clock, 3)
     there.outcome = Delivered()
@@ -335,7 +341,7 @@ async def test_a_person_can_open_it(app: Duly, clock: ManualClock, there: Destin
         await app.targets.enable(ORIGIN)
 
 
-async def test_one_that_is_disabled_while_it_is_parked_is_not_tried(
+async def test_a_destination_that_is_disabled_while_it_is_parked_is_not_probed(
     app: Duly, clock: ManualClock, there: Destination
 ) -> None:
     await parked(app, clock, there)
@@ -350,7 +356,7 @@ async def test_one_that_is_disabled_while_it_is_parked_is_not_tried(
     assert there.ids == [id]
 
 
-async def test_one_that_is_disabled_while_it_is_tried_stays_disabled(
+async def test_a_destination_that_is_disabled_while_it_is_probed_stays_disabled(
     duly: OpenDuly, clock: ManualClock, there: Destination
 ) -> None:
     app, person = await duly(channels={"webhook": there}), await duly()
@@ -369,7 +375,9 @@ async def test_one_that_is_disabled_while_it_is_tried_stays_disabled(
     assert await person.targets.enable(ORIGIN) == 1
 
 
-async def test_a_tick_alone_probes_and_releases(duly: OpenDuly, clock: ManualClock, there: Destination) -> None:
+async def test_a_tick_alone_probes_a_parked_destination_and_releases_its_events(
+    duly: OpenDuly, clock: ManualClock, there: Destination
+) -> None:
     """As a cron job does, which is a new process each time."""
     await parked(await duly(channels={"webhook": there}), clock, there)
     ids = await waiting(await duly(channels={"webhook": there}), clock, 5)
@@ -383,7 +391,9 @@ async def test_a_tick_alone_probes_and_releases(duly: OpenDuly, clock: ManualClo
     assert await all_in(app, Status.COMPLETED) == sorted(ids)
 
 
-async def test_a_running_worker_probes_and_releases(duly: OpenDuly, clock: ManualClock, there: Destination) -> None:
+async def test_a_running_worker_probes_a_parked_destination_and_releases_its_events(
+    duly: OpenDuly, clock: ManualClock, there: Destination
+) -> None:
     app = await duly(channels={"webhook": there}, poll_interval="20ms")
     async with working(app):
         await many_due(app, clock, webhook(URL), 10, retry=PATIENT)
@@ -426,7 +436,7 @@ async def test_a_worker_that_dies_with_a_probe_leaves_nothing_stuck(
     assert await acts(app, ids[0]) == ["held", "interrupted", "delivered"]
 
 
-async def test_a_worker_that_dies_while_releasing_leaves_nothing_stuck(
+async def test_a_worker_that_dies_while_releasing_events_leaves_nothing_stuck(
     duly: OpenDuly, clock: ManualClock, there: Destination
 ) -> None:
     app, dying = await duly(channels={"webhook": there}), await duly()
@@ -468,7 +478,9 @@ async def test_a_probe_that_is_no_answer_leaves_its_event_like_any_other(
 # -- what people do to what is held
 
 
-async def test_what_is_held_can_be_cancelled(app: Duly, clock: ManualClock, there: Destination) -> None:
+async def test_an_event_held_for_a_destination_can_be_cancelled(
+    app: Duly, clock: ManualClock, there: Destination
+) -> None:
     await parked(app, clock, there)
     first, second = await waiting(app, clock, 2)
     await app.events.cancel(first)
@@ -480,7 +492,9 @@ async def test_what_is_held_can_be_cancelled(app: Duly, clock: ManualClock, ther
     assert (cancelled.status, cancelled.held, cancelled.ready) == (Status.CANCELLED, None, None)
 
 
-async def test_what_is_held_can_be_moved_and_is_never_early(app: Duly, clock: ManualClock, there: Destination) -> None:
+async def test_an_event_held_for_a_destination_can_be_moved_and_is_never_early(
+    app: Duly, clock: ManualClock, there: Destination
+) -> None:
     await parked(app, clock, there)
     first, second = await waiting(app, clock, 2)
     later = clock.now() + HOUR
@@ -530,7 +544,9 @@ async def test_a_dead_letter_that_is_replayed_is_held_like_any_other(
 # -- schedules
 
 
-async def test_an_event_of_a_paused_schedule_waits_for_both(app: Duly, clock: ManualClock, there: Destination) -> None:
+async def test_an_event_of_a_paused_schedule_and_a_parked_destination_waits_for_both(
+    app: Duly, clock: ManualClock, there: Destination
+) -> None:
     await parked(app, clock, there)
     await app.every("digest", every("1h"), "digest.send", target=webhook(URL))
     clock.advance(HOUR)
@@ -548,7 +564,7 @@ async def test_an_event_of_a_paused_schedule_waits_for_both(app: Duly, clock: Ma
     assert there.ids == [held.id]
 
 
-async def test_a_schedule_that_is_deleted_takes_what_is_held_along(
+async def test_deleting_a_schedule_cancels_its_events_held_for_a_destination(
     app: Duly, clock: ManualClock, there: Destination
 ) -> None:
     await parked(app, clock, there)
@@ -592,7 +608,7 @@ class Counting(Destination):
         return await super().deliver(event)
 
 
-async def test_what_is_released_keeps_to_the_limit_of_its_schedule(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_released_events_keep_to_the_limit_of_their_schedule(duly: OpenDuly, clock: ManualClock) -> None:
     there = Counting()
     app = await duly(channels={"webhook": there})
     await app.every(

@@ -60,7 +60,7 @@ BAD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_what_no_store_can_carry_is_refused_and_its_neighbours_are_not(app: Duly, name: str) -> None:
+async def test_a_payload_that_no_store_can_carry_is_refused_and_its_neighbours_are_not(app: Duly, name: str) -> None:
     with pytest.raises(Invalid) as refused:
         await app.at(START, "greet", BAD[name], key="k")
     [problem] = refused.value.problems
@@ -70,6 +70,6 @@ async def test_what_no_store_can_carry_is_refused_and_its_neighbours_are_not(app
     assert await app.events.find() == [fine]
 
 
-async def test_a_hundred_levels_come_back(app: Duly) -> None:
+async def test_a_payload_of_a_hundred_levels_comes_back(app: Duly) -> None:
     event = await app.at(START, "greet", nested(100))
     assert (await app.events.get(event.id)).payload == nested(100)

@@ -30,7 +30,7 @@ async def all_in(app: Duly, status: Status) -> list[Event]:
     return await app.events.find(InStatus(status), limit=1000)
 
 
-async def test_five_minutes_down_and_both_messages_are_sent(app: Duly, clock: ManualClock) -> None:
+async def test_after_five_minutes_down_both_missed_messages_are_sent(app: Duly, clock: ManualClock) -> None:
     greeted = greetings(app)
     await born_today(app, "09:02", "09:03", "09:06")
     clock.set(NINE)
@@ -44,7 +44,7 @@ async def test_five_minutes_down_and_both_messages_are_sent(app: Duly, clock: Ma
     assert [event.due for event in greeted][2:] == [NINE + 6 * MINUTE], "the next one is on time"
 
 
-async def test_two_hours_down_and_what_comes_later_is_not_sent_yet(app: Duly, clock: ManualClock) -> None:
+async def test_after_two_hours_down_messages_that_come_later_are_not_sent_yet(app: Duly, clock: ManualClock) -> None:
     greeted = greetings(app)
     a, b, c, d = await born_today(app, "09:00", "09:15", "09:30", "11:00")
     clock.set(at("2026-03-15 10:00"))
@@ -53,7 +53,7 @@ async def test_two_hours_down_and_what_comes_later_is_not_sent_yet(app: Duly, cl
     assert await due(app, d) == at("2026-03-15 11:00")
 
 
-async def test_a_day_down_and_all_hundred_are_sent_the_oldest_first_each_once(
+async def test_after_a_day_down_all_hundred_messages_are_sent_the_oldest_first_each_once(
     duly: OpenDuly, clock: ManualClock
 ) -> None:
     app = await duly(batch_size=7, concurrency=1)
@@ -78,7 +78,9 @@ async def test_a_day_down_and_all_hundred_are_sent_the_oldest_first_each_once(
 
 
 @pytest.mark.parametrize("down", [DAY, 7 * DAY, 364 * DAY])
-async def test_however_long_it_was_down_each_is_sent_once(app: Duly, clock: ManualClock, down: timedelta) -> None:
+async def test_a_missed_message_is_sent_once_however_long_the_downtime_was(
+    app: Duly, clock: ManualClock, down: timedelta
+) -> None:
     greeted = greetings(app)
     [user] = await born_today(app, "09:00")
     clock.set(NINE + down)
@@ -88,7 +90,9 @@ async def test_however_long_it_was_down_each_is_sent_once(app: Duly, clock: Manu
     assert await due(app, user) == at("2027-03-15 09:00")
 
 
-async def test_years_down_send_the_latest_and_say_so(app: Duly, clock: ManualClock) -> None:
+async def test_after_years_down_the_latest_greeting_is_sent_and_says_for_how_many_it_stands(
+    app: Duly, clock: ManualClock
+) -> None:
     greeted = greetings(app)
     [user] = await born_today(app, "09:00")
     clock.set(at("2029-01-01 00:00"))
@@ -120,7 +124,7 @@ async def test_a_crash_in_the_middle_of_a_batch_repeats_only_what_was_not_finish
         assert [entry.act for entry in await app.events.history(event.id)] == ["interrupted", "delivered"]
 
 
-async def test_one_failure_does_not_stop_the_rest(app: Duly, clock: ManualClock) -> None:
+async def test_a_message_that_fails_does_not_stop_the_others(app: Duly, clock: ManualClock) -> None:
     fails: set[str] = set()
 
     async def fail(event: Event) -> None:
@@ -140,7 +144,7 @@ async def test_one_failure_does_not_stop_the_rest(app: Duly, clock: ManualClock)
     assert len(await all_in(app, Status.COMPLETED)) == 5
 
 
-async def test_a_message_that_keeps_failing_is_tried_three_times_and_kept_for_a_replay(
+async def test_a_message_that_keeps_failing_is_tried_three_times_and_can_be_replayed(
     duly: OpenDuly, clock: ManualClock
 ) -> None:
     hooks = Recorder(*[Failed("Network timeout")] * 3)
@@ -166,7 +170,7 @@ async def test_a_message_that_keeps_failing_is_tried_three_times_and_kept_for_a_
     assert hooks.ids == [event.id] * 4, "the receiver sees one id"
 
 
-async def test_what_is_rejected_is_not_tried_again(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_rejected_message_is_not_tried_again(duly: OpenDuly, clock: ManualClock) -> None:
     hooks = Recorder(Rejected("410 Gone"))
     app = await duly(channels={"webhook": hooks})
     [user] = await born_today(app, "09:00", target={"webhook": "https://hooks.example"})
@@ -178,7 +182,7 @@ async def test_what_is_rejected_is_not_tried_again(duly: OpenDuly, clock: Manual
     assert [event.status for event in await everything_of(app, user)] == [Status.FAILED, Status.PENDING]
 
 
-async def test_who_is_more_than_an_hour_late_is_warned_of_without_a_name(
+async def test_an_event_more_than_an_hour_late_is_logged_without_the_users_name(
     app: Duly, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     greetings(app)
@@ -200,7 +204,7 @@ async def test_who_is_more_than_an_hour_late_is_warned_of_without_a_name(
     assert all("tenant=default type=birthday user=" in record.getMessage() for record in late)
 
 
-async def test_what_was_late_and_what_is_stuck_can_be_asked_for(app: Duly, clock: ManualClock) -> None:
+async def test_late_and_stuck_events_can_be_found(app: Duly, clock: ManualClock) -> None:
     async def fail(event: Event) -> None:
         if event.user_id in (users[0].id, users[1].id):
             raise ConnectionError("no post today")

@@ -14,7 +14,7 @@ from duly.testing import ManualClock
 from tests.api.greeting import fire, greetings, planned
 from tests.api.test_schedules import ticks
 from tests.make import DAY, HOUR, START, a_user
-from tests.worker.watching import Told
+from tests.worker.running_worker import Told
 
 NewLaw = Callable[..., None]
 
@@ -75,7 +75,7 @@ async def test_a_change_of_law_moves_wall_times_to_their_new_instants(app: Duly,
     assert await app.schedules.replan() == [], "once is enough"
 
 
-async def test_an_older_edition_changes_nothing(app: Duly, new_law: NewLaw) -> None:
+async def test_an_older_edition_of_the_zone_data_changes_nothing(app: Duly, new_law: NewLaw) -> None:
     put = await app.schedules.put("daily", cron("0 9 * * *", timezone="Europe/Brussels"), "digest")
     new_law("2001a", Brussels="Europe/Athens")
     assert await app.schedules.replan() == []
@@ -94,7 +94,9 @@ async def test_a_worker_replans_when_it_starts(app: Duly, clock: ManualClock, ne
     assert [event.due for event in fired] == [clock.now()]
 
 
-async def test_what_is_due_already_or_was_moved_by_hand_stays(app: Duly, clock: ManualClock, new_law: NewLaw) -> None:
+async def test_a_replan_leaves_heads_that_are_due_or_were_moved_by_hand(
+    app: Duly, clock: ManualClock, new_law: NewLaw
+) -> None:
     for name in ("due", "moved"):
         await app.schedules.put(name, cron("0 9 * * *", timezone="Europe/Brussels"), "digest")
     await app.schedules.reschedule("moved", START + 10 * HOUR)
@@ -127,7 +129,9 @@ async def test_a_rule_that_cannot_be_read_does_not_keep_others_from_being_replan
     )
 
 
-async def test_many_are_replanned_in_portions(app: Duly, new_law: NewLaw, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_heads_are_replanned_in_portions(
+    app: Duly, new_law: NewLaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("duly.engine.series.replan.HEADS_PER_TRANSACTION", 3)
     for number in range(8):
         await app.schedules.put(f"daily-{number}", cron("0 9 * * *", timezone="Europe/Brussels"), "digest")

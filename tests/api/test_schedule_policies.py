@@ -14,7 +14,7 @@ from duly.testing import ManualClock
 from tests.api.test_schedules import ticks
 from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, MINUTE, SECOND, START
-from tests.worker.watching import until, working
+from tests.worker.running_worker import until, working
 
 
 async def events_of(app: Duly, schedule: Schedule, status: str) -> list[Event]:
@@ -48,7 +48,7 @@ async def test_of_five_missed_minutes_the_latest_fires(app: Duly, clock: ManualC
     ]
 
 
-async def test_of_five_missed_minutes_skip_fires_none(app: Duly, clock: ManualClock) -> None:
+async def test_of_five_missed_minutes_the_policy_skip_fires_none(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     schedule = await app.schedules.put("minutely", cron("* * * * *"), "digest", misfire="skip")
     clock.advance(MISSED)
@@ -62,7 +62,7 @@ async def test_of_five_missed_minutes_skip_fires_none(app: Duly, clock: ManualCl
     assert [(event.scheduled, event.stands_for) for event in fired] == [(START + 6 * MINUTE, 1)], "on time, it fires"
 
 
-async def test_skip_fires_what_is_within_its_tolerance_in_the_same_pass(app: Duly, clock: ManualClock) -> None:
+async def test_the_policy_skip_fires_what_is_within_its_tolerance_in_one_tick(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     await app.schedules.put("minutely", cron("* * * * *"), "digest", misfire={"policy": "skip", "tolerance": "150s"})
     clock.advance(MISSED)
@@ -72,7 +72,9 @@ async def test_skip_fires_what_is_within_its_tolerance_in_the_same_pass(app: Dul
     )
 
 
-async def test_of_five_missed_minutes_all_fires_each_once_oldest_first(app: Duly, clock: ManualClock) -> None:
+async def test_of_five_missed_minutes_the_policy_all_fires_each_once_oldest_first(
+    app: Duly, clock: ManualClock
+) -> None:
     fired = ticks(app)
     await app.schedules.put("minutely", cron("* * * * *"), "digest", misfire="all")
     clock.advance(MISSED)
@@ -81,7 +83,9 @@ async def test_of_five_missed_minutes_all_fires_each_once_oldest_first(app: Duly
     assert [(event.scheduled, event.stands_for) for event in fired] == [(START + n * MINUTE, 1) for n in range(1, 6)]
 
 
-async def test_all_fires_the_most_recent_and_tells_of_the_others(app: Duly, clock: ManualClock) -> None:
+async def test_the_policy_all_fires_the_most_recent_up_to_its_limit_and_records_the_others(
+    app: Duly, clock: ManualClock
+) -> None:
     fired = ticks(app)
     schedule = await app.schedules.put("minutely", cron("* * * * *"), "digest", misfire={"policy": "all", "limit": 3})
     clock.advance(DAY)
@@ -192,7 +196,7 @@ async def test_an_event_is_left_out_while_its_predecessor_is_under_way(duly: Ope
         slow.end_one()
 
 
-async def test_usually_events_overlap(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_by_default_events_of_a_schedule_overlap(duly: OpenDuly, clock: ManualClock) -> None:
     app, other = await duly(lease=LEASE, shutdown_grace="1s"), await duly(lease=LEASE, shutdown_grace="1s")
     slow, also = Slow(app), Slow(other)
     schedule = await app.schedules.put("slow", every("1h"), "slow")
@@ -267,7 +271,7 @@ async def test_cancelling_a_predecessor_that_waits_to_be_retried_lets_the_next_o
         slow.end_one()
 
 
-async def test_triggers_and_backfills_wait_their_turn(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_triggers_and_backfills_wait_for_the_limit_of_their_schedule(duly: OpenDuly, clock: ManualClock) -> None:
     app = await duly(lease=LEASE, shutdown_grace="1s")
     slow = Slow(app)
     schedule = await app.schedules.put("slow", cron("0 * * * *"), "slow", max_concurrent=1)
@@ -282,7 +286,9 @@ async def test_triggers_and_backfills_wait_their_turn(duly: OpenDuly, clock: Man
     assert [event.id for event in slow.began] == [*filled.ids, triggered.id]
 
 
-async def test_raising_the_limit_lets_go_at_once_what_waits(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_raising_the_limit_of_a_schedule_releases_waiting_events_at_once(
+    duly: OpenDuly, clock: ManualClock
+) -> None:
     app, other = await duly(lease=LEASE, shutdown_grace="1s"), await duly(lease=LEASE, shutdown_grace="1s")
     slow, also = Slow(app), Slow(other)
     await app.schedules.put("slow", every("1h"), "slow", max_concurrent=1)
@@ -299,7 +305,7 @@ async def test_raising_the_limit_lets_go_at_once_what_waits(duly: OpenDuly, cloc
             slow.end_one()
 
 
-async def test_a_limit_counts_also_those_that_began_before_it(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_limit_counts_also_events_that_began_before_it(duly: OpenDuly, clock: ManualClock) -> None:
     app, other = await duly(lease=LEASE, shutdown_grace="1s"), await duly(lease=LEASE, shutdown_grace="1s")
     slow = Slow(app)
     Slow(other)
@@ -317,7 +323,7 @@ async def test_a_limit_counts_also_those_that_began_before_it(duly: OpenDuly, cl
         slow.end_one()
 
 
-async def test_a_pause_holds_also_what_waits_beside_the_rule(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_pause_holds_also_waiting_triggers_and_backfills(duly: OpenDuly, clock: ManualClock) -> None:
     app = await duly()
     fired = ticks(app)
     schedule = await app.schedules.put("hourly", cron("0 * * * *"), "digest")
@@ -331,7 +337,7 @@ async def test_a_pause_holds_also_what_waits_beside_the_rule(duly: OpenDuly, clo
     assert len(fired) == 3
 
 
-async def test_what_has_begun_goes_on_through_a_pause_and_a_trigger_waits_for_it_alone(
+async def test_an_event_that_has_begun_goes_on_through_a_pause_and_a_trigger_waits_for_it_alone(
     duly: OpenDuly, clock: ManualClock
 ) -> None:
     app = await duly(lease=LEASE, shutdown_grace="1s")
@@ -360,7 +366,7 @@ async def test_what_has_begun_goes_on_through_a_pause_and_a_trigger_waits_for_it
 
 
 @pytest.mark.parametrize("policies", [{"overlap": "queue"}, {"max_concurrent": 1}])
-async def test_the_end_of_the_reason_releases_at_once_and_not_at_the_next_poll(
+async def test_a_held_event_is_released_when_its_reason_ends_and_not_at_the_next_poll(
     url: str, policies: dict[str, Any]
 ) -> None:
     async with Duly(url, poll_interval="1h", shutdown_grace="1s") as app:
@@ -404,7 +410,7 @@ async def test_a_schedule_fires_only_if_the_one_it_depends_on_has_succeeded_late
     assert [event.scheduled for event in reported] == [START + DAY + n * HOUR + 30 * MINUTE for n in (0, 1)]
 
 
-async def test_a_failure_of_the_one_it_depends_on_is_no_success(app: Duly, clock: ManualClock) -> None:
+async def test_a_schedule_does_not_fire_if_the_one_it_depends_on_has_failed(app: Duly, clock: ManualClock) -> None:
     reported = ticks(app, "report")
 
     @app.on("load")
@@ -444,7 +450,7 @@ async def test_a_bad_dependency_is_refused(app: Duly, depends_on: Any, message: 
 # -- rest, bounds, jitter, shadow
 
 
-async def test_a_schedule_rests_on_holidays_weekends_and_dates(app: Duly) -> None:
+async def test_a_schedule_leaves_out_holidays_weekends_and_dates(app: Duly) -> None:
     await app.schedules.put(
         "report",
         cron("0 9 * * *"),

@@ -30,7 +30,7 @@ async def test_a_gap_that_swallows_an_occurrence_is_told_with_the_next_one_alone
     assert noted == {29: "2027-03-28 has no 02:30: it does not fire for that"}
 
 
-async def test_a_rule_of_real_time_can_be_looked_at_in_a_zone(duly: Duly) -> None:
+async def test_a_rule_of_real_time_can_be_previewed_in_a_zone(duly: Duly) -> None:
     async with duly:
         [one] = await duly.schedules.preview(every("1h"), count=1, **BRUSSELS)
     assert (one.due.hour, one.local.hour) == (1, 2)

@@ -103,7 +103,7 @@ async def test_a_paused_schedule_holds_its_next_event_where_it_is(app: Duly, clo
     assert await acts(app, "hourly") == ["created", "paused"], "pausing twice is pausing once"
 
 
-async def test_what_a_pause_has_passed_over_is_left_out(app: Duly, clock: ManualClock) -> None:
+async def test_occurrences_that_pass_during_a_pause_are_left_out(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     await app.schedules.put("hourly", every("1h"), "digest")
     await app.schedules.pause("hourly")
@@ -122,7 +122,7 @@ async def test_what_a_pause_has_passed_over_is_left_out(app: Duly, clock: Manual
     assert "5 occurrences were passed over, and left out" in str(entry.detail)
 
 
-async def test_what_a_pause_has_passed_over_can_be_caught_up(app: Duly, clock: ManualClock) -> None:
+async def test_occurrences_that_pass_during_a_pause_can_be_caught_up(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     await app.schedules.put("hourly", every("1h"), "digest")
     await app.schedules.pause("hourly")
@@ -146,7 +146,7 @@ async def test_a_short_pause_passes_over_nothing(app: Duly, clock: ManualClock) 
     assert len(fired) == 1
 
 
-async def test_what_was_due_before_the_pause_is_owed(app: Duly, clock: ManualClock) -> None:
+async def test_an_occurrence_that_was_due_before_the_pause_is_owed(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     await app.schedules.put("hourly", every("1h"), "digest")
     await app.schedules.put("moved", cron("0 12 * * *"), "digest")
@@ -174,7 +174,7 @@ async def test_lines_of_a_recurrence_rule_bring_their_zone(app: Duly) -> None:
     assert (put.timezone, put.next_at) == ("Europe/Brussels", START + 8 * HOUR)
 
 
-async def test_resuming_what_is_not_paused_changes_nothing(app: Duly) -> None:
+async def test_resuming_a_schedule_that_is_not_paused_changes_nothing(app: Duly) -> None:
     await app.schedules.put("hourly", every("1h"), "digest")
     resumed = await app.schedules.resume("hourly")
     assert (resumed.passed, resumed.schedule.next_at) == (0, START + HOUR)
@@ -193,7 +193,7 @@ async def test_a_rule_that_ends_during_a_pause_has_ended(app: Duly, clock: Manua
     assert left_out.status is Status.SKIPPED
 
 
-async def test_a_schedule_can_be_put_paused_and_stays_so_until_somebody_resumes_it(
+async def test_a_schedule_that_is_put_paused_stays_paused_until_somebody_resumes_it(
     app: Duly, clock: ManualClock
 ) -> None:
     fired = ticks(app)
@@ -297,7 +297,7 @@ async def test_a_schedule_without_a_next_event_cannot_be_moved_or_skipped(app: D
         await app.schedules.reschedule("launch", HOUR)  # type: ignore[arg-type]
 
 
-async def test_the_next_event_can_be_left_out(app: Duly, clock: ManualClock) -> None:
+async def test_the_next_event_can_be_skipped(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     schedule = await app.schedules.put("hourly", every("1h"), "digest")
     skipped = await app.schedules.skip("hourly", by="ada", reason="a holiday of ours")
@@ -310,7 +310,7 @@ async def test_the_next_event_can_be_left_out(app: Duly, clock: ManualClock) -> 
     assert (left_out.due, entry.act, entry.detail) == (START + HOUR, "skipped", "left out by ada: a holiday of ours")
 
 
-async def test_skipping_while_paused_keeps_it_paused(app: Duly) -> None:
+async def test_skipping_the_next_event_of_a_paused_schedule_keeps_it_paused(app: Duly) -> None:
     await app.schedules.put("hourly", every("1h"), "digest")
     await app.schedules.pause("hourly")
     skipped = await app.schedules.skip("hourly")
@@ -344,7 +344,7 @@ async def test_a_range_is_backfilled_oldest_first_beside_the_rule(app: Duly, clo
     assert (await app.schedules.backfill("daily", START - 3 * DAY, START)).existing == 3
 
 
-async def test_a_backfill_has_a_bound(app: Duly) -> None:
+async def test_a_backfill_has_a_largest_number_of_events(app: Duly) -> None:
     schedule = await app.schedules.put("minutely", cron("* * * * *"), "digest")
     with pytest.raises(Invalid, match="1,440 occurrences are more than 100"):
         await app.schedules.backfill("minutely", START - DAY, START)
@@ -353,7 +353,7 @@ async def test_a_backfill_has_a_bound(app: Duly) -> None:
     assert len(filled.ids) == 1440
 
 
-async def test_a_backfill_does_not_count_a_thousand_years_of_days_of_rest(
+async def test_a_backfill_does_not_step_through_a_thousand_years_of_excluded_days(
     app: Duly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await app.schedules.put("weekdays", cron("0 9 * * *"), "digest", exclude=["SAT", "SUN"])
@@ -407,7 +407,7 @@ async def test_a_preview_tells_what_clocks_do(app: Duly) -> None:
     ]
 
 
-async def test_a_preview_tells_of_rest_and_ends_with_the_rule(app: Duly) -> None:
+async def test_a_preview_tells_of_excluded_days_and_ends_with_the_rule(app: Duly) -> None:
     shown = await app.schedules.preview(cron("0 9 * * *"), exclude=["SAT", "SUN"], end="2026-01-06T00:00:00Z", count=50)
     assert [f"{one.due:%a %d}" for one in shown] == ["Thu 01", "Fri 02", "Mon 05"]
     assert shown[-1].note == "rests on 2026-01-03, 2026-01-04"
@@ -444,7 +444,7 @@ async def test_a_preview_of_a_schedule_begins_with_its_next_event_as_it_is(app: 
     assert [one.due for one in by_the_rule] == [START + 9 * HOUR]
 
 
-async def test_pausing_what_has_ended_leaves_it_ended(app: Duly) -> None:
+async def test_pausing_a_schedule_that_has_ended_leaves_it_ended(app: Duly) -> None:
     await put_ended(app, "launch")
     assert (await app.schedules.pause("launch")).halted == "ended"
     assert (await app.schedules.resume("launch")).schedule.halted == "ended"
@@ -453,7 +453,9 @@ async def test_pausing_what_has_ended_leaves_it_ended(app: Duly) -> None:
 # -- delete
 
 
-async def test_deleting_cancels_what_waits_and_lets_end_what_is_under_way(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_deleting_a_schedule_cancels_waiting_events_and_lets_running_ones_end(
+    duly: OpenDuly, clock: ManualClock
+) -> None:
     app = await duly()
     began, go_on = asyncio.Event(), asyncio.Event()
 
@@ -477,7 +479,7 @@ async def test_deleting_cancels_what_waits_and_lets_end_what_is_under_way(duly: 
     assert anew.next_at == START + 2 * HOUR
 
 
-async def test_what_others_depend_on_is_not_deleted(app: Duly) -> None:
+async def test_a_schedule_that_others_depend_on_is_not_deleted(app: Duly) -> None:
     await app.schedules.put("load", every("1h"), "digest")
     await app.schedules.put("report", every("1h"), "digest", depends_on={"schedule": "load", "within": "1h"})
     with pytest.raises(Conflict, match="cannot delete schedule 'load': report depends on it"):
@@ -489,7 +491,7 @@ async def test_what_others_depend_on_is_not_deleted(app: Duly) -> None:
 # -- the same for synchronous code
 
 
-async def test_synchronous_code_has_every_verb(app: Duly, clock: ManualClock) -> None:
+async def test_synchronous_code_has_every_verb_of_schedules(app: Duly, clock: ManualClock) -> None:
     def all_of_them() -> list[Any]:
         verbs = app.sync.schedules
         verbs.put("yearly", yearly("02-29", timezone="Asia/Tokyo"), "digest")

@@ -64,7 +64,9 @@ async def test_a_schedule_fires_an_interval_after_it_was_made_and_goes_on(app: D
     assert len({event.id for event in fired}) == 3
 
 
-async def test_what_downtime_missed_fires_once_and_says_how_many_it_stands_for(app: Duly, clock: ManualClock) -> None:
+async def test_occurrences_missed_in_downtime_fire_once_and_say_how_many_they_stand_for(
+    app: Duly, clock: ManualClock
+) -> None:
     fired = ticks(app)
     schedule = await app.every("hourly", every("1h"), "digest")
     clock.advance(DAY + MINUTE)
@@ -80,12 +82,12 @@ async def test_a_start_in_the_future_is_the_first_occurrence(app: Duly, clock: M
     assert await next_at(app, schedule) == START + DAY
 
 
-async def test_a_start_in_the_past_only_sets_the_beat(app: Duly) -> None:
+async def test_a_start_in_the_past_only_sets_the_phase(app: Duly) -> None:
     schedule = await app.every("hourly", every("1h", start=START - DAY + MINUTE), "digest")
     assert await next_at(app, schedule) == START + MINUTE
 
 
-async def test_once_fires_once_and_has_ended(app: Duly, clock: ManualClock) -> None:
+async def test_a_rule_that_fires_once_has_ended_after_that(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     schedule = await app.every("launch", once(START + HOUR), "digest")
     clock.advance(DAY)
@@ -122,7 +124,7 @@ async def test_an_occurrence_never_fires_twice(app: Duly, duly: OpenDuly, clock:
 # -- putting it again
 
 
-async def test_putting_it_again_unchanged_keeps_its_head(app: Duly, clock: ManualClock) -> None:
+async def test_putting_an_unchanged_schedule_again_keeps_its_head(app: Duly, clock: ManualClock) -> None:
     first = await app.every("hourly", every("1h"), "digest", {"n": 1})
     head = await head_of(app, first)
     clock.advance(40 * MINUTE)
@@ -131,7 +133,7 @@ async def test_putting_it_again_unchanged_keeps_its_head(app: Duly, clock: Manua
     assert await app.events.history(head.id) == []  # type: ignore[union-attr]
 
 
-async def test_a_changed_interval_moves_its_head_in_place(app: Duly, clock: ManualClock) -> None:
+async def test_changing_the_interval_of_a_schedule_moves_its_head_in_place(app: Duly, clock: ManualClock) -> None:
     schedule = await app.every("hourly", every("1h"), "digest")
     head = await head_of(app, schedule)
     clock.advance(MINUTE)
@@ -144,7 +146,9 @@ async def test_a_changed_interval_moves_its_head_in_place(app: Duly, clock: Manu
     assert len(await app.events.find()) == 1
 
 
-async def test_a_changed_payload_keeps_the_time_and_the_id(app: Duly, clock: ManualClock) -> None:
+async def test_changing_the_payload_of_a_schedule_keeps_the_time_and_id_of_its_head(
+    app: Duly, clock: ManualClock
+) -> None:
     schedule = await app.every("hourly", every("1h"), "digest", 1)
     head = await head_of(app, schedule)
     clock.advance(MINUTE)
@@ -156,7 +160,7 @@ async def test_a_changed_payload_keeps_the_time_and_the_id(app: Duly, clock: Man
     assert (changed.payload, changed.lane, changed.retry.max_attempts) == (2, "handler:other", 9)
 
 
-async def test_one_that_has_started_keeps_its_time_and_payload(app: Duly, clock: ManualClock) -> None:
+async def test_an_occurrence_that_has_started_keeps_its_time_and_payload(app: Duly, clock: ManualClock) -> None:
     schedule = await app.every("hourly", every("1h"), "digest", "old")
     clock.advance(HOUR)
 
@@ -172,7 +176,7 @@ async def test_one_that_has_started_keeps_its_time_and_payload(app: Duly, clock:
     assert (head.payload, head.due) == ("new", START + 3 * HOUR)
 
 
-async def test_a_rule_that_has_ended_takes_its_head_along(app: Duly) -> None:
+async def test_changing_to_a_rule_that_has_ended_skips_the_head(app: Duly) -> None:
     schedule = await app.every("hourly", every("1h"), "digest")
     head = await head_of(app, schedule)
     ended = await app.every("hourly", once(START - HOUR), "digest")
@@ -233,7 +237,7 @@ async def test_a_bad_schedule_is_refused_with_all_its_problems(app: Duly, rule: 
 # -- heads that people act upon
 
 
-async def test_cancelling_the_head_plans_the_next(app: Duly, clock: ManualClock) -> None:
+async def test_cancelling_the_head_plans_the_next_occurrence(app: Duly, clock: ManualClock) -> None:
     fired = ticks(app)
     schedule = await app.every("hourly", every("1h"), "digest")
     head = await head_of(app, schedule)
@@ -246,7 +250,7 @@ async def test_cancelling_the_head_plans_the_next(app: Duly, clock: ManualClock)
     assert [event.due for event in fired] == [START + 2 * HOUR]
 
 
-async def test_cancelling_the_last_ends_the_schedule(app: Duly) -> None:
+async def test_cancelling_the_last_occurrence_ends_the_schedule(app: Duly) -> None:
     schedule = await app.every("launch", once(START + HOUR), "digest")
     head = await head_of(app, schedule)
     assert head is not None
@@ -319,7 +323,7 @@ async def test_a_rule_mended_by_hand_goes_on_when_the_schedule_is_put_again(app:
     assert (healed.halted, await next_at(app, schedule)) == (None, START + 2 * HOUR)
 
 
-async def test_cancelling_the_head_of_a_broken_rule_halts_it(app: Duly) -> None:
+async def test_cancelling_the_head_of_a_broken_rule_halts_its_schedule(app: Duly) -> None:
     schedule = await app.every("bad", every("1h"), "digest")
     head = await head_of(app, schedule)
     assert head is not None

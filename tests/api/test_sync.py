@@ -16,7 +16,7 @@ from duly.records.results import Replayed
 from duly.sync import Sync
 from duly.testing import ManualClock
 from duly.verbs import dead_letters
-from tests.letters import dead
+from tests.dead_letters import dead
 from tests.make import DAY, HOUR, START
 
 
@@ -31,7 +31,7 @@ def sync(app: Duly) -> Iterator[Sync]:
         yield sync
 
 
-def test_the_same_calls_do_the_same(app: Duly, sync: Sync, clock: ManualClock) -> None:
+def test_the_synchronous_calls_do_what_the_asynchronous_ones_do(app: Duly, sync: Sync, clock: ManualClock) -> None:
     greeted: list[Event] = []
 
     @app.on("greet")
@@ -53,7 +53,9 @@ def test_the_same_calls_do_the_same(app: Duly, sync: Sync, clock: ManualClock) -
     assert len(sync.events.find(OfType("greet"), limit=2)) == 2
 
 
-def test_people_act_on_events_as_elsewhere(app: Duly, sync: Sync, clock: ManualClock) -> None:
+def test_synchronous_code_can_reschedule_replay_cancel_and_discard_events(
+    app: Duly, sync: Sync, clock: ManualClock
+) -> None:
     @app.on("hopeless")
     def hopeless(_: Event) -> None:
         raise ConnectionError
@@ -69,7 +71,7 @@ def test_people_act_on_events_as_elsewhere(app: Duly, sync: Sync, clock: ManualC
     assert sync.events.cancel(other.id).status is Status.CANCELLED
 
 
-def test_errors_are_the_same(sync: Sync) -> None:
+def test_synchronous_calls_raise_the_errors_of_the_asynchronous_ones(sync: Sync) -> None:
     event = sync.at(START, "greet", tenant="acme")
     with pytest.raises(Invalid, match="type"):
         sync.at(START, "")
@@ -105,7 +107,7 @@ def test_a_transaction_commits_or_leaves_nothing(sync: Sync) -> None:
         assert tx.fetchval("SELECT count(*) FROM effects") == 1
 
 
-def test_forgetting_the_transaction_does_not_wait_for_ever(sync: Sync, app: Duly) -> None:
+def test_a_call_that_forgets_the_open_transaction_does_not_wait_for_ever(sync: Sync, app: Duly) -> None:
     with sync.transaction() as tx:
         sync.at(START, "greet", transaction=tx)
         if app.store.dialect == "postgres":
@@ -154,7 +156,7 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
     assert len(refused) > 30
 
 
-def test_only_what_people_may_use_is_there(sync: Sync) -> None:
+def test_duly_sync_has_public_names_only(sync: Sync) -> None:
     for name in ("store", "settings", "run", "observe", "loop", "event_types", "_signals", "wat"):
         with pytest.raises(AttributeError, match=f"'Sync' object has no attribute '{name}'"):
             getattr(sync, name)
@@ -173,7 +175,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_what_nobody_waits_for_any_more_does_not_go_on(
+def test_a_synchronous_call_that_is_interrupted_does_not_go_on(
     sync: Sync, app: Duly, interruptible: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 1)
@@ -194,7 +196,7 @@ def test_what_nobody_waits_for_any_more_does_not_go_on(
     assert len(told) <= 2
 
 
-def test_it_is_opened_and_closed_as_often_as_needed(app: Duly) -> None:
+def test_duly_sync_is_opened_and_closed_as_often_as_needed(app: Duly) -> None:
     threads = set(threading.enumerate())
     with app.sync:
         with app.sync as sync:
@@ -205,7 +207,7 @@ def test_it_is_opened_and_closed_as_often_as_needed(app: Duly) -> None:
     assert set(threading.enumerate()) <= threads, "nothing is left running"
 
 
-def test_unopened_it_says_so(app: Duly) -> None:
+def test_duly_sync_that_is_not_open_says_so(app: Duly) -> None:
     with pytest.raises(Misuse, match=r"with duly\.sync"):
         app.sync.at(START, "greet")
     with pytest.raises(Misuse, match=r"with duly\.sync"):
@@ -223,7 +225,7 @@ def test_a_database_that_cannot_be_opened_leaves_nothing_running(tmp_path: Any) 
     assert set(threading.enumerate()) <= threads
 
 
-def test_many_threads_may_share_it(sync: Sync) -> None:
+def test_many_threads_may_share_duly_sync(sync: Sync) -> None:
     def add(n: int) -> None:
         for m in range(10):
             sync.at(START, "greet", key=f"{n}-{m}")
@@ -236,7 +238,7 @@ def test_many_threads_may_share_it(sync: Sync) -> None:
     assert len(sync.events.find(limit=1000)) == 50
 
 
-async def test_it_refuses_to_block_the_loop_that_it_waits_for(url: str) -> None:
+async def test_a_synchronous_call_refuses_to_block_the_loop_that_it_waits_for(url: str) -> None:
     async with Duly(url) as app:
         with pytest.raises(Misuse, match="await the same call of duly instead"):
             app.sync.at(START, "greet")
@@ -244,7 +246,7 @@ async def test_it_refuses_to_block_the_loop_that_it_waits_for(url: str) -> None:
             app.sync.events.find()
 
 
-async def test_in_a_plain_handler_it_is_open_already(url: str, clock: ManualClock) -> None:
+async def test_in_a_plain_handler_duly_sync_is_open_already(url: str, clock: ManualClock) -> None:
     async with Duly(url, clock=clock) as app:
 
         @app.on("order")

@@ -24,7 +24,7 @@ def sync(app: Duly) -> Iterator[Sync]:
         yield sync
 
 
-def test_the_same_calls_do_the_same(sync: Sync) -> None:
+def test_synchronous_code_has_every_verb_of_targets(sync: Sync) -> None:
     made = sync.targets.put("crm", ELSEWHERE, tenant="acme")
     assert made.secret is not None
     anew = sync.targets.rotate("crm", keep="1h", tenant="acme", by="ada")

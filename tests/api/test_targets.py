@@ -18,7 +18,7 @@ from tests.conftest import OpenDuly
 from tests.make import HOUR, MINUTE
 from tests.receivers.obedient import Obedient
 from tests.stores.rows import ask, write
-from tests.worker.watching import until, working
+from tests.worker.running_worker import until, working
 
 URL = "https://hooks.example/in"
 TOKEN = "t0ken-that-nobody-may-see"
@@ -45,7 +45,7 @@ async def test_a_target_is_put_and_found(app: Duly, clock: ManualClock) -> None:
     assert await app.targets.list() == [found]
 
 
-async def test_putting_it_again_changes_it_and_keeps_its_secret_and_headers(
+async def test_putting_a_target_again_changes_it_and_keeps_its_secret_and_headers(
     app: Duly, clock: ManualClock, receiver: Obedient
 ) -> None:
     first = await app.targets.put("crm", URL, headers=HEADERS, timeout="10s")
@@ -62,7 +62,7 @@ async def test_putting_it_again_changes_it_and_keeps_its_secret_and_headers(
     assert verified(request, first.secret)
 
 
-async def test_headers_and_secrets_can_be_given_anew_and_taken_away(
+async def test_headers_and_secrets_of_a_target_can_be_replaced_and_removed(
     app: Duly, clock: ManualClock, receiver: Obedient
 ) -> None:
     old = await app.targets.put("crm", receiver.url(), headers=HEADERS)
@@ -99,7 +99,7 @@ async def test_a_target_may_change_its_channel(app: Duly, clock: ManualClock, re
     assert letter.last_error == "target 'crm' is for webhook, not for http: put one under another name"
 
 
-async def test_all_that_is_wrong_is_told_at_once_and_nothing_is_stored(app: Duly) -> None:
+async def test_all_problems_of_a_target_are_told_at_once_and_nothing_is_stored(app: Duly) -> None:
     with pytest.raises(Invalid) as refused:
         await app.targets.put(
             "a b",
@@ -131,13 +131,13 @@ async def test_all_that_is_wrong_is_told_at_once_and_nothing_is_stored(app: Duly
     ("channel", "option"),
     [("webhook", {"method": "PUT"}), ("http", {"format": "cloudevents"}), ("http", {"secret": "whsec_" + "A" * 32})],
 )
-async def test_what_the_other_channel_can_is_refused(app: Duly, channel: str, option: dict[str, Any]) -> None:
+async def test_an_option_of_another_channel_is_refused(app: Duly, channel: str, option: dict[str, Any]) -> None:
     with pytest.raises(Invalid) as refused:
         await app.targets.put("crm", URL, channel=channel, **option)
     assert [problem.path for problem in refused.value.problems] == list(option)
 
 
-async def test_lists_come_in_pages_in_the_order_of_tenants_and_names(app: Duly) -> None:
+async def test_targets_are_listed_in_pages_in_the_order_of_tenants_and_names(app: Duly) -> None:
     for tenant, name in [("b", "x"), ("a", "z"), ("a", "y"), ("a", "B")]:
         await app.targets.put(name, URL, tenant=tenant)
     everything = [(target.tenant, target.name) for target in await app.targets.list()]
@@ -146,7 +146,7 @@ async def test_lists_come_in_pages_in_the_order_of_tenants_and_names(app: Duly) 
     assert [target.name for target in await app.targets.list(after=("a", "z"))] == ["x"]
 
 
-async def test_a_deleted_target_is_gone_and_lets_go_what_waited_for_it(app: Duly, clock: ManualClock) -> None:
+async def test_deleting_a_target_releases_the_events_that_waited_for_it(app: Duly, clock: ManualClock) -> None:
     await app.targets.put("crm", URL)
     await app.targets.disable("crm")
     event = await one_due(app, clock, webhook(target="crm"))
@@ -181,7 +181,7 @@ async def test_a_dead_letter_of_an_unknown_target_can_be_replayed_once_it_is_put
     assert receiver.ids == [event.id]
 
 
-async def test_the_history_tells_every_act_and_no_secret(app: Duly) -> None:
+async def test_the_history_of_a_target_tells_every_act_and_no_secret(app: Duly) -> None:
     await app.targets.put("crm", f"{URL}?token={TOKEN}", by="ada")
     await app.targets.put("crm", f"{URL}/2?token={TOKEN}", headers=HEADERS)
     await app.targets.rotate("crm", keep="1h", by="bob")
@@ -209,7 +209,9 @@ async def test_the_history_tells_every_act_and_no_secret(app: Duly) -> None:
 # -- tenants
 
 
-async def test_tenants_never_meet(duly: OpenDuly, clock: ManualClock, receiver: Obedient) -> None:
+async def test_targets_of_the_same_name_in_two_tenants_are_independent(
+    duly: OpenDuly, clock: ManualClock, receiver: Obedient
+) -> None:
     app = await duly(**OPTIONS)
     mine = await app.targets.put("crm", receiver.url("/acme"), tenant="acme")
     theirs = await app.targets.put("crm", receiver.url("/globex"), tenant="globex")
@@ -246,7 +248,7 @@ async def test_a_tenant_cannot_touch_anothers_target(app: Duly) -> None:
     assert [target.tenant for target in await app.targets.list(tenant="globex")] == []
 
 
-async def test_what_is_parked_or_limited_for_one_tenant_is_not_for_another(app: Duly, clock: ManualClock) -> None:
+async def test_a_target_parked_or_limited_for_one_tenant_is_not_so_for_another(app: Duly, clock: ManualClock) -> None:
     for tenant in ("acme", "globex"):
         await app.targets.put("crm", "http://127.0.0.1:9/", tenant=tenant)
     await app.targets.disable("crm", tenant="acme")
@@ -283,7 +285,7 @@ async def test_a_secret_is_in_the_answer_that_made_it_and_nowhere_else(app: Duly
         assert secret not in told
 
 
-async def test_even_where_it_is_new_a_secret_is_not_in_a_repr(app: Duly) -> None:
+async def test_a_new_secret_is_not_in_a_repr(app: Duly) -> None:
     """Which is what ends up in a traceback or a log."""
     made = await app.targets.put("crm", URL)
     assert made.secret
@@ -383,7 +385,9 @@ async def test_a_worker_without_the_key_gives_events_back_unspent_and_says_so(
     assert len(receiver.requests) == 1, "one that has it delivers"
 
 
-async def test_without_the_key_nothing_is_sealed_or_opened_and_the_error_says_what_to_do(duly: OpenDuly) -> None:
+async def test_without_the_key_no_secret_is_encrypted_or_decrypted_and_the_error_says_what_to_do(
+    duly: OpenDuly,
+) -> None:
     app, keyless, other = await duly(**OPTIONS), await duly(), await duly(secret_key=OLD_KEY)
     make = "DULY_SECRET_KEY, which is not set: make one with: python"
     with pytest.raises(Misuse, match=make):
@@ -400,7 +404,7 @@ async def test_without_the_key_nothing_is_sealed_or_opened_and_the_error_says_wh
             await act
 
 
-async def test_a_target_whose_key_is_lost_can_be_put_anew_with_all_that_was_sealed(
+async def test_a_target_whose_key_is_lost_can_be_put_again_with_new_secrets(
     duly: OpenDuly, clock: ManualClock, receiver: Obedient
 ) -> None:
     app, other = await duly(**OPTIONS), await duly(**OPTIONS | {"secret_key": OLD_KEY})
@@ -417,7 +421,7 @@ async def test_a_target_whose_key_is_lost_can_be_put_anew_with_all_that_was_seal
     assert verified(request, brought)
 
 
-async def test_a_key_is_changed_by_setting_both_and_putting_anew(
+async def test_the_encryption_key_is_rotated_by_setting_both_and_putting_targets_again(
     duly: OpenDuly, clock: ManualClock, receiver: Obedient
 ) -> None:
     old = await duly(**OPTIONS | {"secret_key": OLD_KEY})
@@ -464,7 +468,7 @@ async def test_rotations_at_the_same_time_lose_no_secret(
         assert verified(request, secret)
 
 
-async def test_there_is_an_end_to_how_many_secrets_sign(app: Duly, clock: ManualClock, receiver: Obedient) -> None:
+async def test_only_so_many_secrets_of_a_target_sign(app: Duly, clock: ManualClock, receiver: Obedient) -> None:
     secrets = [(await app.targets.put("crm", receiver.url())).secret]
     secrets += [(await app.targets.rotate("crm")).secret for _ in range(6)]
     await one_due(app, clock, webhook(target="crm"))
@@ -474,13 +478,13 @@ async def test_there_is_an_end_to_how_many_secrets_sign(app: Duly, clock: Manual
 
 
 @pytest.mark.parametrize("keep", ["soon", "-1s", "366d", None, 7])
-async def test_a_span_that_cannot_be_meant_is_a_problem(app: Duly, keep: Any) -> None:
+async def test_a_span_of_a_target_that_cannot_be_meant_is_a_problem(app: Duly, keep: Any) -> None:
     await app.targets.put("crm", URL)
     with pytest.raises(Invalid, match="keep: "):
         await app.targets.rotate("crm", keep=keep)
 
 
-async def test_a_change_reaches_a_running_worker_within_seconds(duly: OpenDuly, receiver: Obedient) -> None:
+async def test_a_changed_target_reaches_a_running_worker_within_seconds(duly: OpenDuly, receiver: Obedient) -> None:
     """Made by another process, which tells nobody."""
     app, worker = await duly(**OPTIONS, clock=None), await duly(**OPTIONS, clock=None, poll_interval="50ms")
     await app.targets.put("crm", receiver.url("/old"))
@@ -505,7 +509,7 @@ async def test_a_change_reaches_a_running_worker_within_seconds(duly: OpenDuly, 
 # -- disabling, limits, probes
 
 
-async def test_disabling_and_enabling_are_refused_where_they_make_no_sense(app: Duly) -> None:
+async def test_disabling_and_enabling_a_target_are_refused_where_they_make_no_sense(app: Duly) -> None:
     await app.targets.put("crm", URL)
     with pytest.raises(Conflict, match="target 'crm' is not parked: there is nothing to enable"):
         await app.targets.enable("crm")
@@ -545,7 +549,7 @@ async def test_a_disabled_target_gets_nothing_until_it_is_enabled(
     assert [(entry.act, entry.worker) for entry in history][1:2] == [("released", "ada")]
 
 
-async def test_limits_are_told_and_taken_away(app: Duly) -> None:
+async def test_limits_of_a_target_are_told_and_removed(app: Duly) -> None:
     known = await app.targets.limit("https://hooks.example/", concurrency=5, rate="30/m")
     assert (known.destination, known.concurrency, known.rate) == ("https://hooks.example", 5, 0.5)
     known = await app.targets.limit(rate=2)
@@ -574,7 +578,7 @@ async def test_a_limit_that_cannot_be_meant_is_a_problem(app: Duly, wrong: dict[
     assert [problem.path for problem in refused.value.problems] == paths
 
 
-async def test_the_tables_hold_what_the_statements_say(app: Duly) -> None:
+async def test_enabling_a_target_leaves_no_parked_destination_in_the_table(app: Duly) -> None:
     await app.targets.put("crm", URL)
     await app.targets.disable("crm")
     assert await ask(app.store, "SELECT count(*) FROM duly.destinations WHERE parked IS NOT NULL") == 1
@@ -582,7 +586,7 @@ async def test_the_tables_hold_what_the_statements_say(app: Duly) -> None:
     assert await ask(app.store, "SELECT count(*) FROM duly.destinations WHERE since IS NOT NULL") == 0
 
 
-async def test_to_rotate_to_the_same_secret_again_changes_nothing(app: Duly) -> None:
+async def test_rotating_to_the_same_secret_again_changes_nothing(app: Duly) -> None:
     """As who has not heard the answer does: the old secret goes on to sign."""
     await app.targets.put("crm", URL)
     secret = written(bytes(range(32)))

@@ -87,18 +87,18 @@ async def duly(url: str, clock: ManualClock) -> AsyncIterator[OpenDuly]:
 
 
 SEVERAL_TENANTS_IN_ONE_CALL = """
-    test_a_spec_and_a_tenant_say_which
+    test_a_spec_and_a_tenant_say_which_dead_letters_are_replayed
     test_another_tenants_event_does_not_exist
-    test_events_are_told_the_names_of_their_schedules_with_one_question
-    test_pages_are_of_one_tenant_and_follow_one_another
+    test_the_names_of_the_schedules_of_events_take_one_query
+    test_pages_of_events_are_of_one_tenant_and_follow_one_another
     test_dead_letters_are_counted_by_tenant_type_and_destination
-    test_lists_come_in_pages_in_the_order_of_tenants_and_names
-    test_many_at_once_become_what_one_by_one_they_would
+    test_targets_are_listed_in_pages_in_the_order_of_tenants_and_names
+    test_dead_letters_end_the_same_together_as_one_by_one
     test_schedules_are_listed_by_tenant_and_name_in_pages
-    test_tenants_never_meet
-    test_tenants_with_the_same_key_never_meet
+    test_targets_of_the_same_name_in_two_tenants_are_independent
+    test_users_with_the_same_key_in_two_tenants_are_independent
     test_users_are_listed_the_newest_first_page_by_page
-    test_what_is_parked_or_limited_for_one_tenant_is_not_for_another
+    test_a_target_parked_or_limited_for_one_tenant_is_not_so_for_another
 """
 A_TENANT_THAT_CANNOT_BE = """
     test_a_bad_schedule_is_refused_with_all_its_problems
@@ -106,10 +106,10 @@ A_TENANT_THAT_CANNOT_BE = """
     test_a_key_that_no_timer_can_have_is_not_found
 """
 SEVERAL_TRANSACTIONS_IN_ONE_CALL = """
-    test_cancelled_it_leaves_whole_transactions_and_another_call_goes_on
-    test_what_fails_meanwhile_is_left_for_another_call
-    test_what_somebody_else_took_up_meanwhile_is_left_alone
-    test_whoever_has_seen_enough_stops_it_and_another_call_goes_on
+    test_a_cancelled_replay_leaves_whole_transactions_and_another_call_goes_on
+    test_events_that_fail_during_a_replay_are_left_for_another_call
+    test_dead_letters_that_somebody_else_took_up_meanwhile_are_left_alone
+    test_raising_from_progress_stops_a_replay_and_another_call_goes_on
 """
 LEFT_OUT = f"{SEVERAL_TENANTS_IN_ONE_CALL} {A_TENANT_THAT_CANNOT_BE} {SEVERAL_TRANSACTIONS_IN_ONE_CALL}".split()
 """What no request of the API asks for."""
@@ -129,5 +129,5 @@ for module in MODULES:
             globals().setdefault(name, found)  # the tests, and the fixtures that they have beside them
 
 
-def test_what_is_left_out_exists() -> None:
+def test_every_test_that_this_module_leaves_out_exists() -> None:
     assert [name for name in LEFT_OUT if not any(hasattr(module, name) for module in MODULES)] == []

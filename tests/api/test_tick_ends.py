@@ -12,7 +12,7 @@ from duly.signals import GivenBack, WorkerStopped
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, SECOND, START, make_new
-from tests.worker.watching import PATIENCE, Told, until
+from tests.worker.running_worker import PATIENCE, Told, until
 
 SOON = timedelta(seconds=0.2)
 
@@ -77,7 +77,7 @@ async def failed_once(app: Duly, id: str) -> bool:
     return event.status is Status.PENDING and event.attempts == 1
 
 
-async def test_what_is_added_while_a_tick_runs_is_left_for_the_next(app: Duly, clock: ManualClock) -> None:
+async def test_an_event_that_is_added_while_a_tick_runs_is_left_for_the_next(app: Duly, clock: ManualClock) -> None:
     @app.on("again")
     async def again(event: Event) -> None:
         clock.advance(MINUTE)
@@ -87,7 +87,7 @@ async def test_what_is_added_while_a_tick_runs_is_left_for_the_next(app: Duly, c
     assert [await ticked(app) for _ in range(3)] == [1, 1, 1]
 
 
-async def test_what_a_worker_loses_while_a_tick_runs_is_left_for_the_next(app: Duly, clock: ManualClock) -> None:
+async def test_an_event_whose_lease_ends_while_a_tick_runs_is_left_for_the_next(app: Duly, clock: ManualClock) -> None:
     greeted: list[str] = []
 
     @app.on("greet")
@@ -136,7 +136,7 @@ async def statuses(app: Duly) -> list[tuple[str, int]]:
     return sorted((event.status.value, event.attempts) for event in await app.events.find())
 
 
-async def test_when_its_span_is_over_a_tick_gives_back_what_it_has_not_started_and_lets_the_rest_end(
+async def test_a_tick_whose_span_is_over_gives_back_what_it_has_not_started_and_lets_the_rest_end(
     duly: OpenDuly,
 ) -> None:
     app, hanging = await hanging_app(duly)
@@ -152,14 +152,14 @@ async def test_when_its_span_is_over_a_tick_gives_back_what_it_has_not_started_a
     assert await ticked(app) == 2, "what was given back is there at once"
 
 
-async def test_what_does_not_end_within_the_grace_is_given_back_too(duly: OpenDuly) -> None:
+async def test_a_tick_whose_span_is_over_gives_back_what_does_not_end_within_the_grace(duly: OpenDuly) -> None:
     app, hanging = await hanging_app(duly, shutdown_grace="0.1s")
     assert await ticked(app, within=SOON) == 0
     assert hanging.begun.is_set()
     assert await statuses(app) == [("PENDING", 0)] * 3
 
 
-async def test_a_tick_that_is_done_before_its_span_is_over_does_not_wait_for_that(duly: OpenDuly) -> None:
+async def test_a_tick_that_is_done_early_does_not_wait_for_the_end_of_its_span(duly: OpenDuly) -> None:
     app, hanging = await hanging_app(duly)
     hanging.may_end.set()
     assert await ticked(app, within="1d") == 3
@@ -176,12 +176,12 @@ async def test_a_tick_that_is_cancelled_leaves_nothing_claimed(duly: OpenDuly) -
 
 
 @pytest.mark.parametrize("within", [timedelta(), -SECOND, "soon", "0s", 5])
-async def test_a_span_that_is_none_is_refused(app: Duly, within: Any) -> None:
+async def test_a_tick_within_something_that_is_no_span_is_refused(app: Duly, within: Any) -> None:
     with pytest.raises(Misuse, match="within="):
         await app.tick(within=within)
 
 
-async def test_synchronous_code_can_bound_a_tick_too(duly: OpenDuly) -> None:
+async def test_synchronous_code_can_bound_a_tick(duly: OpenDuly) -> None:
     app, _ = await hanging_app(duly, shutdown_grace="0.1s")
     assert (await asyncio.to_thread(lambda: app.sync.tick(within=SOON))).processed == 0
     assert await statuses(app) == [("PENDING", 0)] * 3

@@ -35,7 +35,7 @@ def counts(passed: PassEnded) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("down", [HOUR, DAY, 7 * DAY], ids=["an hour", "a day", "a week"])
-async def test_after_an_outage_all_is_done_and_the_figures_say_how_late(
+async def test_a_tick_after_an_outage_does_all_and_says_how_late(
     app: Duly, clock: ManualClock, down: timedelta
 ) -> None:
     await app.add_many(Timer(due, "greet") for due in (START, START + down / 2, START + down, START + down))
@@ -47,7 +47,7 @@ async def test_after_an_outage_all_is_done_and_the_figures_say_how_late(
     assert NOW < passed.duration < HOUR, "it took its time by the clock on the wall, not by the moved one"
 
 
-async def test_one_that_fails_is_counted_beside_the_good_ones(app: Duly, greet: list[Event]) -> None:
+async def test_a_tick_counts_failed_events_beside_completed_ones(app: Duly, greet: list[Event]) -> None:
     await app.add_many(Timer(START, "greet", payload) for payload in ("fine", "busy", "fine", "gone", "fine"))
     passed = await app.tick()
     assert counts(passed) == (3, 1, 1)
@@ -55,7 +55,7 @@ async def test_one_that_fails_is_counted_beside_the_good_ones(app: Duly, greet: 
     assert len(greet) == 5
 
 
-async def test_with_nothing_due_all_figures_are_nought(app: Duly) -> None:
+async def test_a_tick_with_nothing_due_has_all_figures_at_zero(app: Duly) -> None:
     await app.at(START + HOUR, "greet")
     passed = await app.tick()
     assert counts(passed) == (0, 0, 0)
@@ -79,7 +79,7 @@ async def test_the_setting_says_from_when_on_an_event_is_late(
     assert (passed.processed, passed.late, passed.recovery) == (1, late, bool(late))
 
 
-async def test_each_tick_begins_anew(app: Duly, clock: ManualClock) -> None:
+async def test_the_figures_of_each_tick_begin_anew(app: Duly, clock: ManualClock) -> None:
     await app.at(START, "greet")
     clock.advance(DAY)
     assert (await app.tick()).recovery
@@ -88,7 +88,7 @@ async def test_each_tick_begins_anew(app: Duly, clock: ManualClock) -> None:
     assert (passed.processed, passed.recovery, passed.greatest_lateness) == (1, False, NOW)
 
 
-async def test_what_is_given_back_is_neither_processed_nor_failed(app: Duly, clock: ManualClock) -> None:
+async def test_an_event_that_is_given_back_is_neither_processed_nor_failed(app: Duly, clock: ManualClock) -> None:
     await app.at(START, "greet", "down")
     clock.advance(DAY)
     passed = await app.tick()
@@ -105,7 +105,7 @@ async def test_a_verdict_that_came_too_late_is_not_counted(app: Duly, clock: Man
     assert counts(await app.tick()) == (1, 0, 0)
 
 
-async def test_what_was_interrupted_too_often_is_counted_as_failed(
+async def test_an_event_that_was_interrupted_too_often_is_counted_as_failed(
     app: Duly, clock: ManualClock, greet: list[Event]
 ) -> None:
     await app.store.add([make_new()])
@@ -120,7 +120,7 @@ async def test_what_was_interrupted_too_often_is_counted_as_failed(
     assert greet == []
 
 
-async def test_transactional_handlers_are_counted_too(app: Duly, clock: ManualClock) -> None:
+async def test_events_of_transactional_handlers_are_counted(app: Duly, clock: ManualClock) -> None:
     @app.on("close", transactional=True)
     async def close(event: Event, _tx: Any) -> Any:
         return Rejected("410") if event.payload == "gone" else None
@@ -148,7 +148,7 @@ async def test_a_transactional_handler_that_lost_its_claim_is_not_counted(
     assert counts(await app.tick()) == (0, 0, 0)
 
 
-async def test_observers_hear_what_the_caller_gets(app: Duly) -> None:
+async def test_observers_are_told_the_figures_that_the_caller_of_a_tick_gets(app: Duly) -> None:
     heard: list[PassEnded] = []
     app.observe(heard.append, PassEnded)
     await app.at(START, "greet")
@@ -172,7 +172,7 @@ def lines(caplog: pytest.LogCaptureFixture, act: str) -> list[tuple[int, dict[st
         ("gone", NOW, logging.INFO),
     ],
 )
-async def test_a_pass_is_worth_a_line_when_something_went_wrong(
+async def test_a_tick_is_logged_when_something_went_wrong(
     app: Duly, clock: ManualClock, caplog: pytest.LogCaptureFixture, payload: str, late: timedelta, level: int
 ) -> None:
     await app.at(START, "greet", payload)
@@ -198,7 +198,7 @@ async def test_a_pass_is_worth_a_line_when_something_went_wrong(
 
 
 @pytest.mark.parametrize(("late", "level"), [(HOUR, logging.INFO), (HOUR + MICROSECOND, logging.WARNING)])
-async def test_the_line_of_a_late_event_says_when_it_was_due(
+async def test_the_log_line_of_a_late_event_says_when_it_was_due(
     app: Duly, clock: ManualClock, caplog: pytest.LogCaptureFixture, late: timedelta, level: int
 ) -> None:
     await app.at(START, "greet")
@@ -209,7 +209,7 @@ async def test_the_line_of_a_late_event_says_when_it_was_due(
     assert (logged, facts["due"], facts["late"]) == (level, "2026-01-01T00:00:00Z", late.total_seconds())
 
 
-async def test_what_a_tick_has_done_is_not_done_again_by_the_next(app: Duly, greet: list[Event]) -> None:
+async def test_an_event_that_a_tick_has_done_is_not_done_again_by_the_next(app: Duly, greet: list[Event]) -> None:
     for number in range(3):
         await app.after(NOW, "greet", number)
         await app.tick()

@@ -36,7 +36,7 @@ async def test_an_event_fires_when_it_is_due_and_not_before(app: Duly, clock: Ma
     assert (ended.status, ended.executed, ended.lateness) == (Status.COMPLETED, START + HOUR, timedelta())
 
 
-async def test_what_is_due_already_fires_at_once(app: Duly) -> None:
+async def test_a_timer_that_is_due_already_fires_at_once(app: Duly) -> None:
     greeted = greeter(app)
     event = await app.at(START - 7 * DAY, "greet")
     await app.tick()
@@ -44,7 +44,7 @@ async def test_what_is_due_already_fires_at_once(app: Duly) -> None:
     assert (await app.events.get(event.id)).lateness == 7 * DAY
 
 
-async def test_after_counts_from_the_stores_now(app: Duly, clock: ManualClock) -> None:
+async def test_a_delay_counts_from_the_stores_now(app: Duly, clock: ManualClock) -> None:
     greeted = greeter(app)
     clock.advance(MINUTE)
     event = await app.after(timedelta(minutes=30), "greet")
@@ -54,12 +54,12 @@ async def test_after_counts_from_the_stores_now(app: Duly, clock: ManualClock) -
     assert len(greeted) == 1
 
 
-async def test_any_zone_will_do(app: Duly) -> None:
+async def test_a_due_time_may_be_in_any_zone(app: Duly) -> None:
     event = await app.at(datetime(2026, 1, 1, 9, tzinfo=timezone(timedelta(hours=9))), "greet")
     assert (event.due, event.due.tzinfo) == (START, UTC)
 
 
-async def test_a_second_call_with_a_key_moves_the_first(app: Duly) -> None:
+async def test_a_second_call_with_a_key_moves_the_first_timer(app: Duly) -> None:
     first = await app.at(START + HOUR, "greet", key="k")
     moved = await app.put(START + DAY, "greet", key="k")
     same = await app.put(START + DAY, "greet", key="k")
@@ -135,7 +135,7 @@ async def test_a_target_names_the_channel(duly: OpenDuly) -> None:
 # -- many
 
 
-async def test_many_are_added_in_their_order(app: Duly, clock: ManualClock) -> None:
+async def test_many_timers_are_added_in_their_order(app: Duly, clock: ManualClock) -> None:
     greeted = greeter(app)
     ids = await app.add_many(Timer(START + n * MINUTE, "greet", n) for n in range(100))
     assert [(await app.events.get(ids[n])).payload for n in (0, 50, 99)] == [0, 50, 99]
@@ -144,7 +144,7 @@ async def test_many_are_added_in_their_order(app: Duly, clock: ManualClock) -> N
     assert sorted(event.payload for event in greeted) == list(range(100))
 
 
-async def test_many_with_keys_move_those_that_are_there(app: Duly) -> None:
+async def test_adding_many_timers_with_keys_moves_those_that_are_there(app: Duly) -> None:
     first = await app.at(START + HOUR, "greet", key="a")
     ids = await app.add_many(
         [Timer(START, "greet"), Timer(START + DAY, "greet", key="a"), Timer(START, "greet", key="b")]
@@ -154,20 +154,20 @@ async def test_many_with_keys_move_those_that_are_there(app: Duly) -> None:
     assert len(await app.events.find()) == len(set(ids)) == 3
 
 
-async def test_more_than_one_statement_takes_are_added_all_or_none(app: Duly) -> None:
+async def test_more_timers_than_one_statement_takes_are_added_together(app: Duly) -> None:
     ids = await app.add_many([Timer(START, "greet", key=f"k{n}" if n % 2 else None) for n in range(10_002)])
     assert len(set(ids)) == 10_002
     assert (await app.events.by_key("k10001")).id == ids[10_001]
 
 
-async def test_one_bad_of_many_refuses_them_all(app: Duly) -> None:
+async def test_one_bad_timer_of_many_refuses_them_all(app: Duly) -> None:
     with pytest.raises(Invalid) as refused:
         await app.add_many([Timer(START, "greet"), Timer(START, ""), Timer(START, "greet", object())])
     assert [problem.path for problem in refused.value.problems] == ["[1].type", "[2].payload"]
     assert await app.events.find() == []
 
 
-async def test_adding_nothing_is_fine(app: Duly) -> None:
+async def test_adding_no_timers_is_fine(app: Duly) -> None:
     assert await app.add_many([]) == []
 
 
@@ -198,7 +198,7 @@ async def test_a_duly_that_is_not_open_says_so(url: str) -> None:
         await app.at(START, "greet")
 
 
-async def test_opening_twice_closes_with_the_last(url: str) -> None:
+async def test_a_duly_that_is_opened_twice_closes_with_the_last(url: str) -> None:
     app = Duly(url)
     async with app:
         async with app:

@@ -199,7 +199,7 @@ async def test_a_commit_makes_the_event_appear(on_postgres: Duly, clean_postgres
 
 
 @pytest.mark.parametrize("kind", ASYNC)
-async def test_a_rollback_leaves_nothing(on_postgres: Duly, clean_postgres: str, kind: str) -> None:
+async def test_a_rollback_leaves_no_event(on_postgres: Duly, clean_postgres: str, kind: str) -> None:
     app = on_postgres
     moved = await app.at(START + HOUR, "greet", key="moved")
     with suppress(Oops):
@@ -255,7 +255,9 @@ async def test_many_events_are_a_plain_insert_where_the_connection_cannot_copy(
     assert [types.count(type) for type in ("greet", "ключ", "é")] == [len(MANY)] * 3
 
 
-async def test_one_transaction_may_hold_many_calls_and_see_its_own(on_postgres: Duly, clean_postgres: str) -> None:
+async def test_one_transaction_may_hold_many_calls_and_sees_its_own_events(
+    on_postgres: Duly, clean_postgres: str
+) -> None:
     async with with_asyncpg(clean_postgres) as (connection, _):
         first = await on_postgres.put(START, "greet", 1, key="k", transaction=connection)
         second = await on_postgres.put(START, "greet", 2, key="k", transaction=connection)
@@ -290,7 +292,9 @@ async def test_a_connection_without_a_transaction_is_refused(on_postgres: Duly, 
 
 
 @pytest.mark.parametrize("stranger", [object(), "postgresql://", 7, asyncio], ids=lambda s: type(s).__name__)
-async def test_what_is_no_connection_is_refused_with_what_is(on_postgres: Duly, stranger: Any) -> None:
+async def test_a_transaction_that_is_no_connection_is_refused_with_what_may_be_passed(
+    on_postgres: Duly, stranger: Any
+) -> None:
     with pytest.raises(Misuse, match="Supported: asyncpg, psycopg"):
         await on_postgres.at(START, "greet", transaction=stranger)
 
@@ -340,7 +344,7 @@ def test_a_commit_makes_the_event_appear_to_synchronous_code(
 
 
 @pytest.mark.parametrize("kind", SYNC)
-def test_a_rollback_leaves_nothing_of_synchronous_code(sync_on_postgres: Duly, clean_postgres: str, kind: str) -> None:
+def test_a_rollback_leaves_no_event_of_synchronous_code(sync_on_postgres: Duly, clean_postgres: str, kind: str) -> None:
     sync = sync_on_postgres.sync
     with suppress(Oops), SYNC[kind](clean_postgres) as (connection, execute):
         execute(EFFECT)
@@ -400,7 +404,7 @@ async def test_an_asynchronous_connection_is_refused_by_duly_sync(
 # -- Duly's own transaction, on both stores
 
 
-async def test_dulys_own_transaction_commits_what_is_done_in_it(app: Duly) -> None:
+async def test_dulys_own_transaction_commits_its_events(app: Duly) -> None:
     async with app.transaction() as tx:
         await tx.execute(EFFECTS)
         await tx.execute(EFFECT)
@@ -413,7 +417,7 @@ async def test_dulys_own_transaction_commits_what_is_done_in_it(app: Duly) -> No
     assert await effects(app) == 1
 
 
-async def test_dulys_own_transaction_undoes_what_was_done_in_it(app: Duly) -> None:
+async def test_dulys_own_transaction_undoes_its_events_when_it_fails(app: Duly) -> None:
     with suppress(Oops):
         async with app.transaction() as tx:
             await tx.execute(EFFECTS)

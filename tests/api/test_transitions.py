@@ -87,7 +87,7 @@ SERIES = "019a8f2e-6c00-7abc-8def-0123456789ab"
 @pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("status", list(Status))
 @pytest.mark.parametrize("act", list(TRANSITIONS))
-async def test_an_act_ends_where_the_table_says_or_changes_nothing(
+async def test_an_act_on_an_event_ends_in_the_status_of_the_table_or_changes_nothing(
     app: Duly, clock: ManualClock, act: str, status: Status
 ) -> None:
     rule = '{"every":"1h"}'
@@ -110,5 +110,5 @@ async def test_an_act_ends_where_the_table_says_or_changes_nothing(
         assert refusal is None or status.value in refusal, "a refusal names the status"
 
 
-def test_every_act_of_the_table_is_tried() -> None:
+def test_every_act_of_the_table_of_transitions_is_tried() -> None:
     assert set(ACTS) == set(TRANSITIONS)

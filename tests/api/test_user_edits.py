@@ -126,7 +126,7 @@ ACTS = st.one_of(
 
 @settings(max_examples=60, deadline=None)
 @given(user=st.fixed_dictionaries(USERS), acts=st.lists(ACTS, min_size=3, max_size=12))
-def test_every_date_that_a_user_had_at_its_time_is_kept_once_or_left_out_with_the_reason(
+def test_every_date_that_a_user_had_at_its_time_is_greeted_once_or_left_out_with_the_reason(
     user: dict[str, str], acts: list[tuple[Any, ...]]
 ) -> None:
     asyncio.run(played(user, acts))

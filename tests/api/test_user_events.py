@@ -43,7 +43,7 @@ async def test_users_are_greeted_at_nine_where_they_live(
         greeted.clear()
 
 
-async def test_the_greeting_says_what_it_should(app: Duly, clock: ManualClock) -> None:
+async def test_the_greeting_has_the_agreed_text(app: Duly, clock: ManualClock) -> None:
     greeted = greetings(app)
     user = await app.users.add(**a_user())
     event = await fire(app, clock, user)
@@ -81,7 +81,7 @@ async def test_adding_a_user_plans_all_that_the_calendar_holds(app: Duly) -> Non
         ("2026-03-16 00:00", "2027-03-15 13:00"),
     ],
 )
-async def test_nine_o_clock_that_is_now_belongs_to_next_year(
+async def test_a_birthday_at_exactly_nine_now_is_planned_for_next_year(
     app: Duly, clock: ManualClock, now: str, next_one: str
 ) -> None:
     other = await app.users.add(**a_user(date_of_birth="1990-10-10"))
@@ -94,7 +94,7 @@ async def test_nine_o_clock_that_is_now_belongs_to_next_year(
 # -- the years after
 
 
-async def test_years_follow_one_another_and_each_is_delivered(app: Duly, clock: ManualClock) -> None:
+async def test_each_years_greeting_is_delivered(app: Duly, clock: ManualClock) -> None:
     greeted = greetings(app)
     user = await app.users.add(**a_user(timezone="Europe/London", date_of_birth="1990-03-29"))
     ids = [(await fire(app, clock, user)).id for _ in range(4)]
@@ -180,7 +180,7 @@ async def test_a_dead_letter_that_is_replayed_says_what_it_said_under_its_id(
 # -- changes of what has not started
 
 
-async def test_a_move_to_los_angeles_is_three_hours_and_still_nine(app: Duly) -> None:
+async def test_a_user_who_moves_to_los_angeles_is_greeted_three_hours_later_at_nine(app: Duly) -> None:
     user = await app.users.add(**a_user())
     before = await planned(app, user)
     moved = await app.users.update(user.id, timezone="America/Los_Angeles")
@@ -241,7 +241,7 @@ async def test_a_new_target_reaches_the_event_that_waits(duly: OpenDuly, clock: 
     assert [event.due.year for event in greeted] == [2027]
 
 
-async def test_a_delivery_time_of_ones_own(app: Duly) -> None:
+async def test_a_user_may_have_a_delivery_time_of_their_own(app: Duly) -> None:
     user = await app.users.add(**a_user(delivery_time="07:30"))
     assert await due(app, user) == at("2026-03-15 11:30")
     await app.users.update(user.id, delivery_time="20:00:30")
@@ -250,14 +250,16 @@ async def test_a_delivery_time_of_ones_own(app: Duly) -> None:
     assert await due(app, user) == at("2026-03-15 13:00")
 
 
-async def test_all_are_greeted_when_the_setting_says(duly: OpenDuly, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_users_without_a_delivery_time_are_greeted_when_the_setting_says(
+    duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DULY_DELIVERY_TIME", "08:15")
     app = await duly()
     assert await due(app, await app.users.add(**a_user())) == at("2026-03-15 12:15")
     assert await due(app, await app.users.add(**a_user(delivery_time="10:00"))) == at("2026-03-15 14:00")
 
 
-async def test_what_stays_the_same_changes_nothing(app: Duly, clock: ManualClock) -> None:
+async def test_an_update_to_the_same_values_changes_no_event(app: Duly, clock: ManualClock) -> None:
     said = a_user(key="k", anniversary="2015-06-01", delivery_time="09:00", attributes={"a": 1, "b": [2]}, leap="mar1")
     user = await app.users.add(**said)
     heads = await app.users.ahead(user.id)
@@ -269,7 +271,7 @@ async def test_what_stays_the_same_changes_nothing(app: Duly, clock: ManualClock
     assert [await acts(app, head) for head in heads] == [[], []]
 
 
-async def test_a_change_that_events_do_not_depend_on_leaves_them_alone(app: Duly, clock: ManualClock) -> None:
+async def test_a_change_of_a_user_leaves_events_that_do_not_depend_on_it(app: Duly, clock: ManualClock) -> None:
     user = await app.users.add(**a_user())
     heads = await app.users.ahead(user.id)
     clock.advance(DAY)
@@ -279,7 +281,7 @@ async def test_a_change_that_events_do_not_depend_on_leaves_them_alone(app: Duly
     assert [await acts(app, head) for head in heads] == [[]]
 
 
-async def test_a_change_that_is_refused_changes_nothing(app: Duly) -> None:
+async def test_a_refused_change_of_a_user_changes_no_event(app: Duly) -> None:
     user = await app.users.add(**a_user())
     heads = await app.users.ahead(user.id)
     for bad in (
@@ -339,7 +341,7 @@ async def test_moving_back_and_forth_all_day_greets_once(app: Duly, clock: Manua
 @pytest.mark.parametrize(
     "change", [{"timezone": "America/Los_Angeles"}, {"last_name": "King"}, {"delivery_time": "10:00"}]
 )
-async def test_what_downtime_has_missed_is_still_owed_after_a_change(
+async def test_a_greeting_missed_in_downtime_is_still_owed_after_a_change_of_the_user(
     app: Duly, clock: ManualClock, change: dict[str, Any]
 ) -> None:
     greeted = greetings(app)
@@ -402,7 +404,7 @@ async def test_a_date_of_birth_that_becomes_today_after_the_hour_begins_next_yea
     assert greeted == []
 
 
-async def test_what_is_owed_for_a_date_that_is_not_the_users_any_more_is_left_out_with_the_reason(
+async def test_a_greeting_owed_for_a_date_that_is_no_longer_the_users_is_left_out_with_the_reason(
     app: Duly, clock: ManualClock
 ) -> None:
     greeted = greetings(app)
@@ -427,7 +429,7 @@ async def test_what_is_owed_for_a_date_that_is_not_the_users_any_more_is_left_ou
         (None, "its user has no such event any more"),
     ],
 )
-async def test_what_is_owed_behind_a_date_that_is_not_the_users_any_more_is_left_out_too(
+async def test_all_occurrences_owed_for_a_date_that_is_no_longer_the_users_are_left_out(
     app: Duly, clock: ManualClock, change: dict[str, str] | None, why: str
 ) -> None:
     greetings(app, "subscription")
@@ -447,7 +449,7 @@ async def test_what_is_owed_behind_a_date_that_is_not_the_users_any_more_is_left
 # -- changes of what has started
 
 
-async def test_what_is_under_way_is_delivered_as_it_was_and_shapes_nothing(app: Duly, clock: ManualClock) -> None:
+async def test_an_event_under_way_is_delivered_as_it_was_before_the_user_changed(app: Duly, clock: ManualClock) -> None:
     async def rename(event: Event) -> None:
         await app.users.update(user.id, last_name="King", timezone="America/Los_Angeles")
 
@@ -461,7 +463,9 @@ async def test_what_is_under_way_is_delivered_as_it_was_and_shapes_nothing(app: 
     assert (second.due, second.payload) == (at("2027-03-15 16:00"), {"message": "Hey, Ada King it's your birthday"})
 
 
-async def test_what_is_being_retried_is_delivered_as_it_was(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_an_event_being_retried_is_delivered_as_it_was_before_the_user_changed(
+    duly: OpenDuly, clock: ManualClock
+) -> None:
     hooks = Recorder(Failed("503"))
     app = await duly(channels={"webhook": hooks})
     user = await app.users.add(**a_user(target={"webhook": "https://hooks.example/ada"}))
@@ -498,7 +502,7 @@ async def test_a_deleted_user_gets_nothing_more(app: Duly, clock: ManualClock) -
     assert (greeted, len(await everything_of(app, user))) == ([], 2)
 
 
-async def test_what_is_under_way_when_its_user_is_deleted_completes_and_nothing_follows(
+async def test_an_event_under_way_when_its_user_is_deleted_completes_and_nothing_follows(
     app: Duly, clock: ManualClock
 ) -> None:
     async def delete(event: Event) -> None:
@@ -512,7 +516,7 @@ async def test_what_is_under_way_when_its_user_is_deleted_completes_and_nothing_
     assert not [one for one in await everything_of(app, user) if one.head]
 
 
-async def test_what_is_being_retried_when_its_user_is_deleted_completes_too(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_an_event_being_retried_when_its_user_is_deleted_completes(duly: OpenDuly, clock: ManualClock) -> None:
     hooks = Recorder(Failed("503"))
     app = await duly(channels={"webhook": hooks})
     user = await app.users.add(**a_user(target={"webhook": "https://hooks.example/ada"}))
@@ -524,7 +528,7 @@ async def test_what_is_being_retried_when_its_user_is_deleted_completes_too(duly
     assert [one.status for one in await everything_of(app, user)] == [Status.COMPLETED, Status.CANCELLED]
 
 
-async def test_one_user_less_is_nothing_to_the_others(app: Duly, clock: ManualClock) -> None:
+async def test_deleting_a_user_leaves_the_events_of_the_others(app: Duly, clock: ManualClock) -> None:
     greeted = greetings(app)
     ada, bob = [await app.users.add(**a_user(first_name=name)) for name in ("Ada", "Bob")]
     await app.users.delete(ada.id)
@@ -535,7 +539,7 @@ async def test_one_user_less_is_nothing_to_the_others(app: Duly, clock: ManualCl
 # -- by hand
 
 
-async def test_a_head_that_is_cancelled_is_left_out_for_good(app: Duly, clock: ManualClock) -> None:
+async def test_a_cancelled_greeting_is_left_out_for_good(app: Duly, clock: ManualClock) -> None:
     greeted = greetings(app)
     user = await app.users.add(**a_user())
     cancelled = await app.events.cancel((await planned(app, user)).id, reason="on holiday")
@@ -551,7 +555,7 @@ async def test_a_head_that_is_cancelled_is_left_out_for_good(app: Duly, clock: M
     assert len(greeted) == 1
 
 
-async def test_a_head_that_is_rescheduled_fires_then_and_the_next_as_ever(app: Duly, clock: ManualClock) -> None:
+async def test_a_rescheduled_greeting_fires_at_its_new_time_and_the_next_as_ever(app: Duly, clock: ManualClock) -> None:
     greeted = greetings(app)
     user = await app.users.add(**a_user())
     await app.events.reschedule((await planned(app, user)).id, at("2026-03-17 20:00"))
@@ -657,7 +661,7 @@ async def test_a_reminder_that_is_withdrawn_does_not_come(app: Duly, clock: Manu
     assert not reminded
 
 
-async def test_an_interval_keeps_its_beat_whatever_changes(app: Duly, clock: ManualClock) -> None:
+async def test_a_reminder_by_interval_keeps_its_phase_whatever_changes(app: Duly, clock: ManualClock) -> None:
     asked = {"reminder": {"rule": {"every": "10d"}, "message": "Water the plants"}}
     user = await app.users.add(**a_user(attributes=asked))
     clock.advance(9 * DAY)
@@ -668,14 +672,14 @@ async def test_an_interval_keeps_its_beat_whatever_changes(app: Duly, clock: Man
     assert await due(app, user, "reminder") == START + 14 * DAY
 
 
-async def test_an_overdue_reminder_whose_rule_becomes_another_kind_goes_by_that(app: Duly, clock: ManualClock) -> None:
+async def test_an_overdue_reminder_goes_by_the_new_kind_of_its_rule(app: Duly, clock: ManualClock) -> None:
     user = await app.users.add(**a_user(attributes={"reminder": {"rule": {"every": "1d"}}}))
     clock.advance(DAY + HOUR)
     await app.users.update(user.id, attributes={"reminder": {"rule": {"cron": "0 12 * * *"}}})
     assert await due(app, user, "reminder") == at("2026-01-02 17:00")
 
 
-async def test_a_rule_that_never_comes_is_refused_or_plans_nothing(app: Duly) -> None:
+async def test_a_reminder_whose_rule_never_fires_is_refused_or_plans_nothing(app: Duly) -> None:
     for rule in ({"cron": "0 0 30 2 *"}, {"rrule": "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}):
         try:
             user = await app.users.add(**a_user(attributes={"reminder": {"rule": rule}}))

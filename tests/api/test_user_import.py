@@ -62,7 +62,7 @@ def counted(done: Imported) -> tuple[int, int, int, int]:
 # -- good and bad rows
 
 
-async def test_the_good_are_kept_and_the_bad_are_told_of_with_number_and_reasons(app: Duly) -> None:
+async def test_good_rows_are_imported_and_bad_rows_told_with_number_and_reasons(app: Duly) -> None:
     done = await app.users.import_(
         [
             a_user(key="a"),
@@ -98,15 +98,15 @@ async def test_a_bad_key_is_a_bad_row_and_nothing_worse(app: Duly, key: Any) -> 
     assert (number, problem.path) == (2, "key")
 
 
-async def test_names_of_fields_that_are_no_text_are_a_bad_row_too(app: Duly) -> None:
+async def test_a_row_with_field_names_that_are_no_text_is_bad(app: Duly) -> None:
     assert counted(await app.users.import_([{**a_user(), 7: "x", None: "y"}])) == (0, 0, 0, 1)  # type: ignore[dict-item]
 
 
-async def test_nothing_is_nothing(app: Duly) -> None:
+async def test_importing_no_rows_does_nothing(app: Duly) -> None:
     assert await app.users.import_([]) == Imported()
 
 
-async def test_users_without_keys_are_new_each_time(app: Duly) -> None:
+async def test_imported_users_without_keys_are_new_each_time(app: Duly) -> None:
     for _ in range(2):
         assert counted(await app.users.import_([a_user(), a_user()])) == (2, 0, 0, 0)
     assert len(await everybody(app)) == 4
@@ -125,7 +125,7 @@ async def test_imported_users_are_greeted_as_others_are(app: Duly, clock: Manual
     assert await due(app, user) == at("2027-03-15 12:00")
 
 
-async def test_whoever_wants_to_hears_of_each_bad_row_and_of_progress(app: Duly) -> None:
+async def test_an_import_can_report_each_bad_row_and_its_progress(app: Duly) -> None:
     refused: list[RefusedRow] = []
     progress: list[Imported] = []
     bad = [{"key": "x"}, *rows(3), {}]
@@ -135,7 +135,7 @@ async def test_whoever_wants_to_hears_of_each_bad_row_and_of_progress(app: Duly)
     assert done.last == 5
 
 
-async def test_whoever_wants_to_hears_who_became_of_each_good_row(app: Duly) -> None:
+async def test_an_import_can_report_the_user_of_each_good_row(app: Duly) -> None:
     known, same = await app.users.add(**a_user(key="known")), await app.users.add(**a_user(key="same"))
     stored: list[StoredRow] = []
     many = [a_user(key="new"), a_user(key="known", last_name="King"), {}, a_user(key="same"), a_user(key="new")]
@@ -152,7 +152,7 @@ async def test_whoever_wants_to_hears_who_became_of_each_good_row(app: Duly) -> 
 # -- again
 
 
-async def test_a_second_import_changes_nothing(app: Duly, clock: ManualClock) -> None:
+async def test_importing_the_same_rows_again_changes_nothing(app: Duly, clock: ManualClock) -> None:
     many = rows(20, attributes={"cat": "Tom", "n": 1})
     assert counted(await app.users.import_(many)) == (20, 0, 0, 0)
     users = await everybody(app)
@@ -165,7 +165,7 @@ async def test_a_second_import_changes_nothing(app: Duly, clock: ManualClock) ->
     assert [len(await app.users.history(user.id)) for user in users] == [1] * 20
 
 
-async def test_rows_that_changed_change_their_users(app: Duly) -> None:
+async def test_importing_changed_rows_changes_their_users(app: Duly) -> None:
     await app.users.import_(rows(4))
     before = {key: await planned(app, await app.users.by_key(key)) for key in ("k000000", "k000001")}
     changes = [
@@ -190,7 +190,7 @@ async def test_rows_that_changed_change_their_users(app: Duly) -> None:
     await one_head_each(app)
 
 
-async def test_a_key_that_comes_again_changes_what_came_before(app: Duly) -> None:
+async def test_a_row_whose_key_comes_again_changes_the_earlier_user(app: Duly) -> None:
     names = ["One", "Two", "Two", "Three"]
     done = await app.users.import_([a_user(key="k", first_name=name) for name in names])
     assert counted(done) == (1, 2, 1, 0)
@@ -198,14 +198,14 @@ async def test_a_key_that_comes_again_changes_what_came_before(app: Duly) -> Non
     await one_head_each(app)
 
 
-async def test_the_last_row_of_a_key_wins_also_when_it_says_what_was_there(app: Duly) -> None:
+async def test_the_last_row_of_a_key_wins_also_when_it_restores_the_stored_values(app: Duly) -> None:
     await app.users.import_([a_user(key="k", first_name="Old")])
     done = await app.users.import_([a_user(key="k", first_name=name) for name in ("New", "Old")])
     assert (await app.users.by_key("k")).first_name == "Old"
     assert counted(done) == (0, 2, 0, 0)
 
 
-async def test_each_tenant_has_its_own_keys(app: Duly) -> None:
+async def test_each_tenant_has_its_own_keys_of_users(app: Duly) -> None:
     for tenant in ("a", "b"):
         assert counted(await app.users.import_(rows(3), tenant=tenant)) == (3, 0, 0, 0)
     assert counted(await app.users.import_(rows(3, leap="mar1"), tenant="a")) == (0, 3, 0, 0)
@@ -215,7 +215,7 @@ async def test_each_tenant_has_its_own_keys(app: Duly) -> None:
 # -- more than one chunk
 
 
-async def test_more_than_a_chunk_is_stored_in_several_and_told_of_as_it_goes(app: Duly) -> None:
+async def test_a_large_import_is_stored_in_chunks_with_progress_after_each(app: Duly) -> None:
     count = 2 * ROWS_PER_TRANSACTION + 7
     many = rows(count)
     many[ROWS_PER_TRANSACTION + 1]["timezone"] = "Mars"
@@ -237,9 +237,7 @@ async def test_more_than_a_chunk_is_stored_in_several_and_told_of_as_it_goes(app
     await one_head_each(app)
 
 
-async def test_a_key_of_the_chunk_before_changes_what_that_has_added(
-    app: Duly, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_row_may_change_a_user_that_an_earlier_chunk_added(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 3)
     many = [a_user(key=f"k{n % 4}", first_name=f"Name {n}") for n in range(20)]
     done = await app.users.import_(many)
@@ -248,7 +246,9 @@ async def test_a_key_of_the_chunk_before_changes_what_that_has_added(
     await one_head_each(app)
 
 
-async def test_rows_that_cannot_be_read_on_leave_whole_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_import_whose_rows_cannot_be_read_to_the_end_leaves_whole_chunks(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 10)
 
     def broken() -> Iterator[dict[str, Any]]:
@@ -326,7 +326,9 @@ async def test_an_import_and_changes_at_once_lose_nobody(two: tuple[Duly, Duly])
     await one_head_each(app)
 
 
-async def test_an_import_adds_who_was_deleted_since_it_looked(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_import_adds_a_user_who_was_deleted_since_it_looked(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await app.users.import_([a_user(key="k", first_name="Old")])
     user = await app.users.by_key("k")
     begin, deleted = app.store.begin, False
@@ -362,6 +364,6 @@ class After:
 
 
 @pytest.mark.parametrize("rows", [None, 7, "key,first_name", {"first_name": "Ada"}])
-async def test_one_thing_is_not_many_rows(app: Duly, rows: Any) -> None:
+async def test_importing_a_single_object_instead_of_rows_is_misuse(app: Duly, rows: Any) -> None:
     with pytest.raises(Misuse, match="takes many rows"):
         await app.users.import_(rows)

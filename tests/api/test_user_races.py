@@ -110,7 +110,7 @@ def _into(fired: list[Event]) -> Any:
     return fire
 
 
-async def test_who_is_deleted_while_everything_is_claimed_gets_nothing_more(
+async def test_a_user_who_is_deleted_while_events_are_claimed_gets_nothing_more(
     processes: list[Duly], clock: ManualClock
 ) -> None:
     *workers, app = processes
@@ -146,7 +146,7 @@ async def test_two_changes_of_one_user_at_once_both_happen(processes: list[Duly]
         assert head.timezone == now.timezone
 
 
-async def test_two_who_want_one_key_do_not_both_get_it(processes: list[Duly]) -> None:
+async def test_two_users_who_want_one_key_do_not_both_get_it(processes: list[Duly]) -> None:
     one, other, _ = processes
     for number in range(10):
         users = [await one.users.add(**a_user()) for _ in range(2)]
@@ -160,7 +160,7 @@ async def test_two_who_want_one_key_do_not_both_get_it(processes: list[Duly]) ->
         assert [type(result) for result in done].count(Conflict) == 2
 
 
-async def test_a_refresh_and_a_replan_at_once_with_changes_and_claims(
+async def test_a_refresh_and_a_replan_run_at_once_with_changes_and_claims(
     processes: list[Duly], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, other, app = processes
@@ -290,7 +290,9 @@ async def test_whatever_happens_to_users_they_are_greeted_at_nine_and_once(acts:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(acts=st.lists(ACTS, min_size=5, max_size=25))
-async def test_and_so_they_are_on_postgres(clean_postgres: str, acts: list[tuple[Any, ...]]) -> None:
+async def test_whatever_happens_to_users_on_postgres_they_are_greeted_at_nine_and_once(
+    clean_postgres: str, acts: list[tuple[Any, ...]]
+) -> None:
     clock = ManualClock()
     async with Duly(clean_postgres, clock=clock, lease="1d") as app:
         async with app.transaction() as tx:

@@ -41,7 +41,7 @@ async def test_nobody_is_written_to_twice_when_the_time_of_day_moves_on(
 
 
 @each_type
-async def test_what_is_owed_stays_owed_when_the_time_of_day_moves_back(
+async def test_an_owed_greeting_stays_owed_when_the_time_of_day_moves_back(
     app: Duly, clock: ManualClock, type: str
 ) -> None:
     told = greetings(app, type)

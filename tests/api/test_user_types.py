@@ -40,7 +40,7 @@ async def types_of(app: Duly, user: User) -> list[str]:
     return [head.type for head in await app.users.ahead(user.id)]
 
 
-async def test_a_type_of_ones_own_fires_year_after_year(app: Duly, clock: ManualClock) -> None:
+async def test_an_event_type_of_ones_own_fires_year_after_year(app: Duly, clock: ManualClock) -> None:
     meows = greetings(app, "cat-day")
     app.event_types.register(CatDay())
     user = await app.users.add(**WITH_CAT)
@@ -51,7 +51,7 @@ async def test_a_type_of_ones_own_fires_year_after_year(app: Duly, clock: Manual
     ]
 
 
-async def test_a_type_is_asked_only_about_what_it_depends_on(app: Duly) -> None:
+async def test_an_event_type_is_asked_only_when_a_field_changes_that_it_depends_on(app: Duly) -> None:
     cats = app.event_types.register(CatDay())
     user = await app.users.add(**WITH_CAT)
     asked = cats.asked
@@ -66,7 +66,7 @@ async def test_a_type_is_asked_only_about_what_it_depends_on(app: Duly) -> None:
     assert await types_of(app, user) == ["birthday"]
 
 
-async def test_the_engine_asks_no_type_while_events_fire(app: Duly, clock: ManualClock) -> None:
+async def test_the_engine_asks_no_event_type_while_events_fire(app: Duly, clock: ManualClock) -> None:
     greetings(app, "cat-day")
     cats = app.event_types.register(CatDay())
     user = await app.users.add(**WITH_CAT)
@@ -76,7 +76,7 @@ async def test_the_engine_asks_no_type_while_events_fire(app: Duly, clock: Manua
 
 
 @pytest.mark.parametrize("broken", ["rule", "message", "target"])
-async def test_a_type_that_breaks_harms_nobody_who_is_there(
+async def test_an_event_type_that_raises_harms_no_user_who_is_there(
     app: Duly, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     def boom(*_: Any) -> Any:
@@ -100,7 +100,7 @@ async def test_a_type_that_breaks_harms_nobody_who_is_there(
 # -- refresh
 
 
-async def test_who_was_there_before_a_type_gets_its_events_by_a_refresh(app: Duly) -> None:
+async def test_users_older_than_an_event_type_get_its_events_by_a_refresh(app: Duly) -> None:
     user, without = await app.users.add(**WITH_CAT), await app.users.add(**a_user())
     app.event_types.register(CatDay())
     assert await types_of(app, user) == ["birthday"]
@@ -109,7 +109,7 @@ async def test_who_was_there_before_a_type_gets_its_events_by_a_refresh(app: Dul
     assert await app.users.refresh() == (2, 0, {}), "once is enough"
 
 
-async def test_a_type_that_changes_its_mind_moves_what_has_not_started(app: Duly) -> None:
+async def test_a_changed_event_type_moves_its_events_that_have_not_started(app: Duly) -> None:
     app.event_types.register(CatDay())
     user = await app.users.add(**WITH_CAT)
     head = await planned(app, user, "cat-day")
@@ -123,7 +123,7 @@ async def test_a_type_that_changes_its_mind_moves_what_has_not_started(app: Duly
     assert len(await app.users.history(user.id)) == 1, "it is no change of the user"
 
 
-async def test_another_leap_for_all_is_a_birthday_of_ones_own(app: Duly) -> None:
+async def test_another_leap_for_all_is_an_event_type_of_ones_own(app: Duly) -> None:
     user = await app.users.add(**a_user(date_of_birth="1996-02-29"))
     own = await app.users.add(**a_user(date_of_birth="1996-02-29", leap="skip"))
     app.event_types.remove("birthday")
@@ -133,7 +133,7 @@ async def test_another_leap_for_all_is_a_birthday_of_ones_own(app: Duly) -> None
     assert await due(app, own) == at("2028-02-29 14:00")
 
 
-async def test_a_type_that_is_removed_takes_its_events_with_it(app: Duly, clock: ManualClock) -> None:
+async def test_a_refresh_cancels_the_events_of_a_removed_type(app: Duly, clock: ManualClock) -> None:
     meows = greetings(app, "cat-day")
     app.event_types.register(CatDay())
     refreshed, changed = [await app.users.add(**WITH_CAT) for _ in range(2)]
@@ -151,7 +151,7 @@ async def test_a_type_that_is_removed_takes_its_events_with_it(app: Duly, clock:
         app.event_types.get("cat-day")
 
 
-async def test_a_removed_type_that_comes_back_still_has_this_year(app: Duly) -> None:
+async def test_a_removed_type_that_comes_back_still_fires_this_year(app: Duly) -> None:
     user = await app.users.add(**a_user())
     app.event_types.remove("birthday")
     await app.users.refresh()
@@ -161,7 +161,7 @@ async def test_a_removed_type_that_comes_back_still_has_this_year(app: Duly) -> 
     assert await due(app, user) == at("2026-03-15 13:00")
 
 
-async def test_another_delivery_time_for_all_moves_who_has_none_of_their_own(app: Duly, duly: OpenDuly) -> None:
+async def test_another_delivery_time_for_all_moves_users_without_one_of_their_own(app: Duly, duly: OpenDuly) -> None:
     usual, own = await app.users.add(**a_user()), await app.users.add(**a_user(delivery_time="07:00"))
     later = await duly(delivery_time="10:00")
     assert await later.users.refresh() == (2, 1, {})
@@ -183,7 +183,7 @@ async def test_a_refresh_after_todays_greeting_does_not_greet_twice(
     assert await due(app, user) == at("2027-03-15 14:00")
 
 
-async def test_a_refresh_keeps_what_is_owed(app: Duly, duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_refresh_keeps_owed_events(app: Duly, duly: OpenDuly, clock: ManualClock) -> None:
     user = await app.users.add(**a_user())
     clock.set(at("2026-03-16 00:00"))
     later = await duly(delivery_time="10:00")
@@ -205,7 +205,9 @@ async def test_a_refresh_is_for_one_tenant_or_all_and_goes_in_portions(
 # -- processes that do not know a type
 
 
-async def test_who_does_not_know_a_type_leaves_its_events_alone(app: Duly, duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_process_that_does_not_know_an_event_type_leaves_its_events_alone(
+    app: Duly, duly: OpenDuly, clock: ManualClock
+) -> None:
     app.event_types.register(CatDay())
     meows = greetings(app, "cat-day")
     user = await app.users.add(**WITH_CAT)
@@ -220,7 +222,9 @@ async def test_who_does_not_know_a_type_leaves_its_events_alone(app: Duly, duly:
     assert [event.payload for event in meows] == [{"message": "Meow, Tom"}]
 
 
-async def test_but_moves_them_to_another_zone(app: Duly, duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_process_that_does_not_know_an_event_type_moves_its_events_to_the_users_new_zone(
+    app: Duly, duly: OpenDuly, clock: ManualClock
+) -> None:
     app.event_types.register(CatDay())
     greetings(app, "cat-day")
     user = await app.users.add(**WITH_CAT)
@@ -236,7 +240,9 @@ async def test_but_moves_them_to_another_zone(app: Duly, duly: OpenDuly, clock: 
     assert await due(app, user, "cat-day") == at("2027-08-08 19:00"), "nobody is greeted twice"
 
 
-async def test_and_deletes_them_with_their_user(app: Duly, duly: OpenDuly) -> None:
+async def test_a_process_that_does_not_know_an_event_type_cancels_its_events_with_their_user(
+    app: Duly, duly: OpenDuly
+) -> None:
     app.event_types.register(CatDay())
     user = await app.users.add(**WITH_CAT)
     head = await planned(app, user, "cat-day")

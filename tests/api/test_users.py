@@ -67,7 +67,7 @@ async def test_a_bad_user_is_refused_with_all_that_is_wrong(app: Duly) -> None:
     assert (await app.users.list(), await app.events.find()) == ([], [])
 
 
-async def test_what_no_event_type_can_use_is_refused_too(app: Duly) -> None:
+async def test_a_user_whom_an_event_type_cannot_use_is_refused(app: Duly) -> None:
     with pytest.raises(Invalid, match=r"attributes\.reminder"):
         await app.users.add(**a_user(attributes={"reminder": "soon"}))
     with pytest.raises(Invalid, match="anniversary"):
@@ -103,7 +103,7 @@ async def test_a_change_is_told_with_the_fields_but_not_with_what_they_say(app: 
     ]
 
 
-async def test_who_is_deleted_is_gone(app: Duly) -> None:
+async def test_a_deleted_user_is_gone(app: Duly) -> None:
     user = await app.users.add(**FULL)
     await app.users.delete(user.id)
     for look in (
@@ -124,7 +124,7 @@ async def test_who_is_deleted_is_gone(app: Duly) -> None:
     assert [entry.act for entry in await app.store.history(user.id)] == ["deleted"]
 
 
-async def test_what_is_no_id_is_told(app: Duly) -> None:
+async def test_text_that_is_no_id_of_a_user_is_invalid(app: Duly) -> None:
     for bad in ("7", "", None, 7, "user:x"):
         with pytest.raises(Invalid, match="is not a user's id: expected a UUID"):
             await app.users.get(bad)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ async def test_users_are_listed_the_newest_first_page_by_page(app: Duly) -> None
 # -- keys
 
 
-async def test_a_key_is_one_users(app: Duly) -> None:
+async def test_a_key_belongs_to_one_user(app: Duly) -> None:
     first = await app.users.add(**a_user(key="k"))
     with pytest.raises(Conflict, match="there is a user with the key 'k' already"):
         await app.users.add(**a_user(key="k", first_name="Bob"))
@@ -178,7 +178,7 @@ async def test_a_key_can_be_given_and_taken_away(app: Duly) -> None:
 # -- tenants
 
 
-async def test_tenants_with_the_same_key_never_meet(app: Duly) -> None:
+async def test_users_with_the_same_key_in_two_tenants_are_independent(app: Duly) -> None:
     one = await app.users.add(**a_user(key="k", first_name="One"), tenant="one")
     two = await app.users.add(**a_user(key="k", first_name="Two"), tenant="two")
     assert await app.users.by_key("k", tenant="one") == one
@@ -200,7 +200,7 @@ async def test_tenants_with_the_same_key_never_meet(app: Duly) -> None:
     assert len(await app.users.ahead(two.id, tenant="two")) == 1
 
 
-async def test_a_tenant_is_a_name(app: Duly) -> None:
+async def test_a_tenant_that_is_no_name_is_refused(app: Duly) -> None:
     for bad in ("", " x", "\x00", "x" * 101, None, 7):
         with pytest.raises(Invalid, match="tenant"):
             await app.users.add(**a_user(), tenant=bad)
@@ -257,7 +257,7 @@ async def on_postgres(clean_postgres: str, clock: ManualClock) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("kind", ["asyncpg", "psycopg", "psycopg with rows as dicts", "SQLAlchemy ORM on psycopg"])
-async def test_users_commit_and_roll_back_with_the_callers_own(
+async def test_users_commit_and_roll_back_with_the_callers_own_transaction(
     on_postgres: Duly, clean_postgres: str, kind: str
 ) -> None:
     app = on_postgres
@@ -285,7 +285,7 @@ async def test_a_taken_key_leaves_the_callers_transaction_usable(on_postgres: Du
     assert len(await on_postgres.users.list()) == 2
 
 
-async def test_dates_are_dates_however_a_session_likes_to_write_them(on_postgres: Duly, clean_postgres: str) -> None:
+async def test_dates_are_read_right_whatever_date_style_a_session_has(on_postgres: Duly, clean_postgres: str) -> None:
     for style in ("German", "SQL, DMY", "Postgres, MDY"):
         async with ASYNC["asyncpg"](clean_postgres) as (connection, execute):
             await execute(f"SET LOCAL datestyle = '{style}'")
@@ -295,7 +295,7 @@ async def test_dates_are_dates_however_a_session_likes_to_write_them(on_postgres
         assert await on_postgres.users.get(user.id) == changed
 
 
-async def test_a_server_that_writes_dates_its_own_way_is_understood(on_postgres: Duly, clean_postgres: str) -> None:
+async def test_dates_are_read_right_whatever_date_style_a_server_has(on_postgres: Duly, clean_postgres: str) -> None:
     connection = await asyncpg.connect(clean_postgres)
     name = clean_postgres.rpartition("/")[2]
     try:
@@ -311,7 +311,7 @@ async def test_a_server_that_writes_dates_its_own_way_is_understood(on_postgres:
 # -- synchronous code
 
 
-def test_synchronous_code_has_every_verb(url: str, clock: ManualClock) -> None:
+def test_synchronous_code_has_every_verb_of_users(url: str, clock: ManualClock) -> None:
     app = Duly(url, clock=clock)
     with app.sync as sync:
         users = sync.users
@@ -334,7 +334,7 @@ def test_synchronous_code_has_every_verb(url: str, clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("kind", ["psycopg", "SQLAlchemy Core"])
-def test_a_synchronous_caller_brings_a_transaction_of_its_own(
+def test_a_synchronous_caller_may_bring_a_transaction_of_its_own(
     clean_postgres: str, clock: ManualClock, kind: str
 ) -> None:
     app = Duly(clean_postgres, clock=clock)

@@ -19,7 +19,7 @@ from duly.signals import Signals
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.make import HOUR, LEASE, MINUTE, START, completed
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 NAME = "slow"
 LANE = f"handler:{NAME}"
@@ -82,7 +82,7 @@ ACTS = [skip, cancel, put_off, put_off_the_event, begin_anew]
 
 
 @pytest.mark.parametrize("act", ACTS)
-async def test_what_waits_behind_a_head_that_does_not_fire_now_goes_in_its_place(
+async def test_an_event_that_waits_behind_a_head_that_does_not_fire_now_goes_in_its_place(
     duly: OpenDuly, clock: ManualClock, act: Callable[[Duly, Event], Awaitable[None]]
 ) -> None:
     app = await duly()
@@ -92,7 +92,7 @@ async def test_what_waits_behind_a_head_that_does_not_fire_now_goes_in_its_place
     assert (await app.store.invariants()).violations == []
 
 
-async def test_what_waits_behind_a_head_that_came_too_late_goes_in_its_place(
+async def test_an_event_that_waits_behind_a_head_that_came_too_late_goes_in_its_place(
     duly: OpenDuly, clock: ManualClock
 ) -> None:
     app = await duly()
@@ -103,7 +103,9 @@ async def test_what_waits_behind_a_head_that_came_too_late_goes_in_its_place(
     assert (await app.events.get(waiting.id)).held is None
 
 
-async def test_a_limit_that_ends_after_the_rule_lets_go_what_waits(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_removing_the_limit_after_the_rule_has_ended_releases_waiting_events(
+    duly: OpenDuly, clock: ManualClock
+) -> None:
     app = await duly()
     end_of_rule = START + MINUTE
     await app.schedules.put(NAME, HOURLY, NAME, overlap="queue")
@@ -115,7 +117,7 @@ async def test_a_limit_that_ends_after_the_rule_lets_go_what_waits(duly: OpenDul
     assert (await app.events.get(second.id)).held is None
 
 
-async def test_a_limit_that_comes_after_the_rule_has_ended_counts_what_is_under_way(
+async def test_a_limit_set_after_the_rule_has_ended_counts_what_is_under_way(
     duly: OpenDuly, clock: ManualClock
 ) -> None:
     app = await duly()
@@ -160,7 +162,7 @@ async def shared(duly: OpenDuly, url: str) -> Duly:
 
 
 @pytest.mark.parametrize("act", [put_off, put_off_the_event])
-async def test_a_head_that_somebody_had_locked_when_its_predecessor_ended_is_let_go(
+async def test_a_head_that_was_locked_when_its_predecessor_ended_is_released(
     shared: Duly, clock: ManualClock, act: Callable[[Duly, Event], Awaitable[None]]
 ) -> None:
     """Who ends the predecessor leaves alone what is locked; so who has it locked lets it go."""

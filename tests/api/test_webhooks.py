@@ -31,7 +31,7 @@ async def app(duly: OpenDuly) -> Duly:
 # -- what is sent
 
 
-async def test_a_webhook_is_what_the_interface_says(app: Duly, clock: ManualClock, receiver: Obedient) -> None:
+async def test_a_webhook_has_the_documented_body_and_headers(app: Duly, clock: ManualClock, receiver: Obedient) -> None:
     payload = {"message": "Hey, Ada Lovelace it’s your birthday", "n": [1, 2.5, None, True]}
     event = await one_due(app, clock, webhook(receiver.url("/in?x=1")), payload, tenant="acme", correlation_id="c1")
     clock.advance(milliseconds=20)
@@ -64,7 +64,7 @@ async def test_a_webhook_is_what_the_interface_says(app: Duly, clock: ManualCloc
 
 
 @pytest.mark.parametrize("payload", [None, 0, "", "téxt", [], {}, [None], {"ü": "\u2028"}])
-async def test_any_payload_arrives_as_it_was_given(
+async def test_any_payload_arrives_by_webhook_as_it_was_given(
     app: Duly, clock: ManualClock, receiver: Obedient, payload: Any
 ) -> None:
     await one_due(app, clock, webhook(receiver.url()), payload)
@@ -72,7 +72,7 @@ async def test_any_payload_arrives_as_it_was_given(
     assert body(receiver.requests[0])["data"] == payload
 
 
-async def test_retries_and_replays_have_the_same_id_and_say_which_attempt_they_are(
+async def test_retries_and_replays_of_a_webhook_have_the_same_id_and_say_which_attempt_they_are(
     app: Duly, clock: ManualClock, receiver: Obedient
 ) -> None:
     receiver.answer = Answer(503)
@@ -110,7 +110,9 @@ async def test_schedules_and_users_deliver_by_webhook(app: Duly, clock: ManualCl
     assert event.id == sent["/user"]["event"]["id"]
 
 
-async def test_a_cloud_event_says_the_same(app: Duly, clock: ManualClock, receiver: Obedient) -> None:
+async def test_a_cloud_event_says_the_same_as_a_plain_webhook(
+    app: Duly, clock: ManualClock, receiver: Obedient
+) -> None:
     payload = {"cart": 9, "of": "Ada"}
     plain = webhook(receiver.url("/plain"))
     event = await one_due(app, clock, plain, payload, tenant="acme co", correlation_id="c1", key="k1")
@@ -138,7 +140,7 @@ async def test_a_cloud_event_says_the_same(app: Duly, clock: ManualClock, receiv
     assert verified(sent["/cloud"], app.targets.signing_secret(receiver.url(), tenant="acme co"))
 
 
-async def test_a_cloud_event_without_key_payload_and_correlation_is_one_too(
+async def test_a_cloud_event_without_key_payload_and_correlation_is_valid(
     app: Duly, clock: ManualClock, receiver: Obedient
 ) -> None:
     event = await one_due(app, clock, webhook(receiver.url(), format="cloudevents"))
@@ -164,7 +166,9 @@ async def test_a_webhook_to_a_url_is_signed_by_a_secret_of_that_origin_and_tenan
     assert not verified(request, app.targets.signing_secret("https://hooks.example"))
 
 
-async def test_what_was_changed_or_kept_back_is_not_verified(app: Duly, clock: ManualClock, receiver: Obedient) -> None:
+async def test_a_webhook_that_was_changed_or_is_old_is_not_verified(
+    app: Duly, clock: ManualClock, receiver: Obedient
+) -> None:
     await one_due(app, clock, webhook(receiver.url()))
     await app.tick()
     [request] = receiver.requests
@@ -175,7 +179,7 @@ async def test_what_was_changed_or_kept_back_is_not_verified(app: Duly, clock: M
         assert not verified(request, secret, **change)
 
 
-async def test_two_keys_sign_twice(duly: OpenDuly, clock: ManualClock, receiver: Obedient) -> None:
+async def test_two_keys_sign_a_webhook_twice(duly: OpenDuly, clock: ManualClock, receiver: Obedient) -> None:
     old, both = (
         await duly(**OPTIONS | {"secret_key": OLD_KEY}),
         await duly(**OPTIONS | {"secret_key": f"{KEY},{OLD_KEY}"}),
@@ -189,7 +193,7 @@ async def test_two_keys_sign_twice(duly: OpenDuly, clock: ManualClock, receiver:
     assert len((request.header("webhook-signature") or "").split()) == 2
 
 
-async def test_without_a_key_there_is_no_signature(duly: OpenDuly, clock: ManualClock, receiver: Obedient) -> None:
+async def test_without_a_key_a_webhook_has_no_signature(duly: OpenDuly, clock: ManualClock, receiver: Obedient) -> None:
     app = await duly(webhook_allow="127.0.0.0/8")
     event = await one_due(app, clock, webhook(receiver.url()))
     await app.tick()
@@ -276,7 +280,7 @@ async def test_rotating_again_does_not_lengthen_the_life_of_older_secrets(
 @pytest.mark.parametrize(
     "name", ["webhook-id", "Webhook-Signature", "WEBHOOK-TIMESTAMP", "content-type", "idempotency-key"]
 )
-async def test_what_the_webhook_itself_says_is_not_for_a_targets_headers(app: Duly, name: str) -> None:
+async def test_a_target_cannot_set_the_headers_of_the_webhook_itself(app: Duly, name: str) -> None:
     with pytest.raises(Invalid, match=f"headers.{name}: is what the webhook itself says"):
         await app.targets.put("crm", "https://hooks.example", headers={name: "x"})
 
@@ -334,7 +338,9 @@ async def test_a_request_is_named_by_its_event_and_signed_by_nobody(
 
 
 @pytest.mark.parametrize("name", ["Idempotency-Key", "idempotency-key"])
-async def test_a_request_may_be_named_otherwise(app: Duly, clock: ManualClock, receiver: Obedient, name: str) -> None:
+async def test_a_request_may_bring_an_idempotency_key_of_its_own(
+    app: Duly, clock: ManualClock, receiver: Obedient, name: str
+) -> None:
     await one_due(app, clock, http("POST", receiver.url(), headers={name: "mine"}))
     await app.tick()
     [request] = receiver.requests
@@ -360,7 +366,9 @@ async def test_a_stored_request_keeps_its_headers_to_itself(app: Duly, clock: Ma
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-async def test_a_2xx_completes(app: Duly, clock: ManualClock, receiver: Obedient, status: int) -> None:
+async def test_an_answer_of_2xx_completes_the_event(
+    app: Duly, clock: ManualClock, receiver: Obedient, status: int
+) -> None:
     receiver.answer = Answer(status)
     event = await one_due(app, clock, webhook(receiver.url()))
     await app.tick()
@@ -370,7 +378,7 @@ async def test_a_2xx_completes(app: Duly, clock: ManualClock, receiver: Obedient
 
 @pytest.mark.parametrize("make", [webhook, lambda url: http("POST", url)])
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
-async def test_what_may_pass_is_tried_again(
+async def test_an_answer_that_may_be_temporary_is_tried_again(
     app: Duly, clock: ManualClock, receiver: Obedient, status: int, make: Callable[[str], Any]
 ) -> None:
     receiver.answer = Answer(status, body=b"so sorry")
@@ -389,7 +397,7 @@ async def test_what_may_pass_is_tried_again(
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 409, 413, 418, 422, 451])
-async def test_what_will_not_pass_is_a_dead_letter_at_once(
+async def test_an_answer_that_is_permanent_makes_a_dead_letter_at_once(
     app: Duly, clock: ManualClock, receiver: Obedient, status: int
 ) -> None:
     receiver.answer = Answer(status, {"Location": receiver.url("/elsewhere")}, b"no" if status != 304 else b"")
@@ -467,7 +475,7 @@ async def test_retry_after_may_be_a_date(
     assert 580 * SECOND <= again.ready - START <= 601 * SECOND
 
 
-async def test_nobody_is_reached_and_the_event_says_so(app: Duly, clock: ManualClock) -> None:
+async def test_an_event_whose_receiver_cannot_be_reached_says_so(app: Duly, clock: ManualClock) -> None:
     event = await one_due(app, clock, webhook("http://127.0.0.1:9/in"))
     await app.tick()
     again = await app.events.get(event.id)
@@ -561,7 +569,7 @@ async def test_neither_payloads_nor_secrets_get_into_a_log(
         assert secret not in told
 
 
-async def test_an_answer_that_is_no_http_is_not_logged_either(
+async def test_an_answer_that_is_no_http_is_not_logged(
     app: Duly, clock: ManualClock, receiver: Obedient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def echo(self: Caller, *_: Any) -> None:
@@ -579,7 +587,7 @@ async def test_an_answer_that_is_no_http_is_not_logged_either(
     assert "hunter2" not in caplog.text
 
 
-async def test_what_a_tenant_sees_of_an_error_names_no_file_of_this_machine(
+async def test_the_error_that_a_tenant_sees_names_no_file_of_this_machine(
     duly: OpenDuly, clock: ManualClock, tmp_path: Path
 ) -> None:
     class Broken:

@@ -18,13 +18,13 @@ async def told(app: Duly, event: Event) -> tuple[str, str]:
     return found.kind, found.message
 
 
-async def test_what_is_due_later_says_when(app: Duly) -> None:
+async def test_why_an_event_waits_that_is_due_later_says_when(app: Duly) -> None:
     event = await app.at(START + HOUR, "x")
     assert await told(app, event) == ("scheduled", "it is due at 2026-01-01T01:00:00Z")
     assert (await app.events.why(event.id)).next_at == START + HOUR
 
 
-async def test_what_nobody_serves_says_what_to_start(app: Duly, clock: ManualClock) -> None:
+async def test_why_an_event_waits_that_nobody_serves_says_what_to_start(app: Duly, clock: ManualClock) -> None:
     greeting = await app.at(START, "greet")
     hook = await app.at(START, "x", target=webhook("https://hooks.example/duly"))
     since = "it could have begun at 2026-01-01T00:00:00Z, and no event of its lane was started within the last hour"
@@ -32,7 +32,7 @@ async def test_what_nobody_serves_says_what_to_start(app: Duly, clock: ManualClo
     assert await told(app, hook) == ("waiting", f"{since}: check that a worker runs that delivers by webhook")
 
 
-async def test_what_waits_for_its_turn_says_who_is_busy(app: Duly) -> None:
+async def test_why_a_due_event_waits_says_which_worker_is_busy(app: Duly) -> None:
     await app.at(START, "greet")
     [first] = await app.store.claim("ada", {"handler:greet": 1}, MINUTE)
     second = await app.at(START, "greet")
@@ -43,7 +43,7 @@ async def test_what_waits_for_its_turn_says_who_is_busy(app: Duly) -> None:
     assert (await app.events.why(first.id)).next_at == START + MINUTE
 
 
-async def test_an_interrupted_one_says_whose_it_was(app: Duly, clock: ManualClock) -> None:
+async def test_why_an_interrupted_event_waits_says_which_worker_had_it(app: Duly, clock: ManualClock) -> None:
     event = await app.at(START, "greet")
     await app.store.claim("ada", {"handler:greet": 1}, MINUTE)
     clock.advance(HOUR)
@@ -52,7 +52,7 @@ async def test_an_interrupted_one_says_whose_it_was(app: Duly, clock: ManualCloc
     assert sentence.startswith("worker ada began attempt 1 at 2026-01-01T00:00:00Z and vanished: ")
 
 
-async def test_a_retry_and_a_dead_letter_say_what_failed(app: Duly, clock: ManualClock) -> None:
+async def test_why_a_retry_or_dead_letter_waits_says_what_failed(app: Duly, clock: ManualClock) -> None:
     @app.on("greet")
     def fail(_: Event) -> None:
         raise RuntimeError("the shop is closed")
@@ -70,7 +70,7 @@ async def test_a_retry_and_a_dead_letter_say_what_failed(app: Duly, clock: Manua
     assert sentence.startswith("it failed after 2 of 2 attempts: RuntimeError: the shop is closed")
 
 
-async def test_what_a_person_stopped_says_who_and_why(app: Duly) -> None:
+async def test_why_a_stopped_event_waits_says_who_stopped_it_and_the_reason(app: Duly) -> None:
     event = await app.at(START + HOUR, "x")
     await app.events.cancel(event.id, by="ada", reason="the invoice was paid")
     kind, sentence = await told(app, event)
@@ -84,7 +84,7 @@ async def test_what_a_person_stopped_says_who_and_why(app: Duly) -> None:
     assert await told(app, head) == ("held", "it is held: paused")
 
 
-async def test_what_was_skipped_or_fired_says_so(app: Duly, clock: ManualClock) -> None:
+async def test_why_says_of_a_skipped_or_fired_event_what_became_of_it(app: Duly, clock: ManualClock) -> None:
     @app.on("greet")
     def greet(_: Event) -> None:
         pass
@@ -99,7 +99,7 @@ async def test_what_was_skipped_or_fired_says_so(app: Duly, clock: ManualClock) 
     assert await told(app, fired) == ("completed", "it fired at 2026-01-01T01:00:00Z, 1h after it was due")
 
 
-async def test_only_the_tenants_own_are_told_about(app: Duly) -> None:
+async def test_why_tells_a_tenant_of_its_own_events_only(app: Duly) -> None:
     await app.at(START, "x", tenant="other")
     [started] = await app.store.claim("ada", {"handler:x": 1}, MINUTE)
     event = await app.at(START, "x", tenant="acme")

@@ -17,15 +17,15 @@ from duly.decide.targets.targets import webhook
 from duly.records.event import Outcome
 from duly.testing import ManualClock
 from tests.brokers import KafkaInside, RabbitServer, Server
-from tests.channels.stations import (
+from tests.channels.brokers_under_test import (
     LARGEST,
+    BrokerUnderTest,
     CeleryOverRabbit,
     CeleryOverRedis,
-    KafkaStation,
-    NatsStation,
-    RabbitStation,
-    RedisStation,
-    Station,
+    KafkaUnderTest,
+    NatsUnderTest,
+    RabbitUnderTest,
+    RedisUnderTest,
 )
 from tests.conftest import OpenDuly
 from tests.make import make_event
@@ -77,23 +77,23 @@ OURS = ("nats", "redis", "rabbitmq", "celery over redis", "celery over rabbitmq"
 """Those whose servers the tests may kill."""
 
 BROKERS = ("nats", "redis", "rabbitmq", "kafka")
-STATIONS = (*OURS, "kafka")
+BROKERS_AND_CELERY = (*OURS, "kafka")
 TRUE_BROKERS = (*BROKERS[:-1], pytest.param("kafka", marks=REAL_KAFKA))
-TRUE_STATIONS = (*OURS, pytest.param("kafka", marks=REAL_KAFKA))
+REAL_BROKERS = (*OURS, pytest.param("kafka", marks=REAL_KAFKA))
 
 
 @pytest.fixture(scope="session")
-def nats_station() -> Iterator[NatsStation]:
-    station = NatsStation()
-    with station.server:
-        yield station
+def nats_broker() -> Iterator[NatsUnderTest]:
+    found = NatsUnderTest()
+    with found.server:
+        yield found
 
 
 @pytest.fixture(scope="session")
-def redis_station() -> Iterator[RedisStation]:
-    station = RedisStation()
-    with station.server:
-        yield station
+def redis_broker() -> Iterator[RedisUnderTest]:
+    found = RedisUnderTest()
+    with found.server:
+        yield found
 
 
 @pytest.fixture(scope="session")
@@ -105,30 +105,30 @@ def rabbit_server() -> Iterator[RabbitServer]:
 
 
 @pytest.fixture(scope="session")
-def kafka_station() -> Iterator[KafkaStation]:
+def kafka_broker() -> Iterator[KafkaUnderTest]:
     """A server of whoever runs the tests, or what comes nearest to one."""
     if url := os.environ.get(KAFKA):
-        yield KafkaStation(url, real=True)
+        yield KafkaUnderTest(url, real=True)
     else:
         with KafkaInside() as cluster:
-            yield KafkaStation(cluster.url)
+            yield KafkaUnderTest(cluster.url)
 
 
 @pytest.fixture
-def rabbit_station(rabbit_server: RabbitServer) -> RabbitStation:
+def rabbit_broker(rabbit_server: RabbitServer) -> RabbitUnderTest:
     _running(rabbit_server)
-    return RabbitStation(rabbit_server)
+    return RabbitUnderTest(rabbit_server)
 
 
-def _station(name: str, request: pytest.FixtureRequest) -> Station:
+def _broker_under_test(name: str, request: pytest.FixtureRequest) -> BrokerUnderTest:
     if name == "rabbitmq":
-        return RabbitStation(request.getfixturevalue("rabbit_server"))
+        return RabbitUnderTest(request.getfixturevalue("rabbit_server"))
     if name == "celery over rabbitmq":
         return CeleryOverRabbit(request.getfixturevalue("rabbit_server"))
     if name == "celery over redis":
-        return CeleryOverRedis(request.getfixturevalue("redis_station").server)
-    station: Station = request.getfixturevalue(f"{name}_station")
-    return station
+        return CeleryOverRedis(request.getfixturevalue("redis_broker").server)
+    found: BrokerUnderTest = request.getfixturevalue(f"{name}_broker")
+    return found
 
 
 def _running(server: Server | None) -> None:
@@ -138,26 +138,26 @@ def _running(server: Server | None) -> None:
 
 
 @pytest.fixture(params=BROKERS)
-def broker(request: pytest.FixtureRequest) -> Station:
+def broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
     """Where messages have bodies and headers of ours."""
-    station = _station(request.param, request)
-    _running(station.server)
-    return station
+    found = _broker_under_test(request.param, request)
+    _running(found.server)
+    return found
 
 
-@pytest.fixture(params=STATIONS)
-def station(request: pytest.FixtureRequest) -> Station:
-    station = _station(request.param, request)
-    _running(station.server)
-    return station
+@pytest.fixture(params=BROKERS_AND_CELERY)
+def broker_or_celery(request: pytest.FixtureRequest) -> BrokerUnderTest:
+    found = _broker_under_test(request.param, request)
+    _running(found.server)
+    return found
 
 
 @pytest.fixture(params=OURS)
-def doomed(request: pytest.FixtureRequest) -> Station:
+def killable_broker(request: pytest.FixtureRequest) -> BrokerUnderTest:
     """One whose server the test may kill."""
-    station = _station(request.param, request)
-    _running(station.server)
-    return station
+    found = _broker_under_test(request.param, request)
+    _running(found.server)
+    return found
 
 
 @pytest.fixture

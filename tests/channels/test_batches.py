@@ -31,7 +31,7 @@ class Library:
             return await asyncio.gather(*(self.batches.add(item, 1) for item in items), return_exceptions=True)
 
 
-async def test_a_bug_on_the_way_is_told_to_each_and_the_next_ones_go_out() -> None:
+async def test_a_bug_while_sending_a_batch_is_told_to_each_message_and_the_next_batch_goes_out() -> None:
     library = Library()
     library.fails = ValueError("a bug in the library")
     answers = await library.add("one", "two")
@@ -43,7 +43,7 @@ async def test_a_bug_on_the_way_is_told_to_each_and_the_next_ones_go_out() -> No
     assert not library.lost
 
 
-async def test_too_few_answers_are_an_answer_to_nobody() -> None:
+async def test_a_batch_with_too_few_answers_acknowledges_no_message() -> None:
     library = Library()
     library.forgets = True
     answers = await library.add("one", "two")
@@ -52,7 +52,7 @@ async def test_too_few_answers_are_an_answer_to_nobody() -> None:
     assert await library.add("three") == [None]
 
 
-async def test_what_is_down_ends_it_for_all() -> None:
+async def test_a_broker_that_goes_down_ends_the_batches_for_all() -> None:
     library = Library()
     library.fails = BrokerDown("gone")
     assert [type(answer) for answer in await library.add("one", "two")] == [BrokerDown, BrokerDown]

@@ -10,7 +10,7 @@ from duly.channels.brokers import channel
 from duly.signals import ChannelDown, ChannelUp, Claimed, DeadLettered, GivenBack, Retried
 from duly.testing import ManualClock
 from tests.brokers import RabbitServer
-from tests.channels.hearing import Heard, working
+from tests.channels.running_worker import Heard, working
 from tests.conftest import OpenDuly
 
 MANY, TRIALS = 20, 3

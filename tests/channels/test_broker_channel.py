@@ -76,7 +76,7 @@ async def up_again(link: BrokerConnection) -> None:
         await changed.wait()
 
 
-async def test_many_at_once_share_one_connection() -> None:
+async def test_many_publishers_at_once_share_one_connection() -> None:
     link, made = linked(Wire())
     await asyncio.gather(*(link.publish({}, MESSAGE) for _ in range(50)))
     assert len(made) == 1
@@ -95,7 +95,7 @@ class Gated(Wire):
         await self.gate.wait()
 
 
-async def test_who_waits_for_a_connection_that_fails_does_not_try_again_by_himself() -> None:
+async def test_publishers_that_wait_for_a_failing_connection_do_not_each_try_again() -> None:
     mended = Gated()
     link, made = linked(Wire(opens=OSError("refused")), mended)
     told = await asyncio.gather(*(link.publish({}, MESSAGE) for _ in range(50)), return_exceptions=True)
@@ -108,7 +108,7 @@ async def test_who_waits_for_a_connection_that_fails_does_not_try_again_by_himse
     await link.close()
 
 
-async def test_a_client_that_says_it_is_down_is_given_up_and_told_of_once() -> None:
+async def test_a_client_whose_broker_is_down_is_given_up_and_told_of_once() -> None:
     first = Wire(*[BrokerDown("the wire is cut")] * 5)
     link, made = linked(first, Wire())
     changes: list[str | None] = []
@@ -127,14 +127,14 @@ async def test_a_client_that_says_it_is_down_is_given_up_and_told_of_once() -> N
     await link.close()
 
 
-async def test_a_library_that_cancels_what_waits_for_it_cancels_nobody_else() -> None:
+async def test_a_library_that_cancels_its_waiters_does_not_cancel_the_publisher() -> None:
     link, _ = linked(Wire(asyncio.CancelledError()), Wire())  # type: ignore[arg-type]
     with pytest.raises(BrokerDown, match="the connection is lost"):
         await link.publish({}, MESSAGE)
     await link.close()
 
 
-async def test_who_is_cancelled_is_cancelled() -> None:
+async def test_a_publisher_that_is_cancelled_is_cancelled() -> None:
     class Silent(Wire):
         async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:
             await asyncio.Event().wait()
@@ -150,7 +150,7 @@ async def test_who_is_cancelled_is_cancelled() -> None:
     await link.close()
 
 
-async def test_a_reason_is_one_line_and_has_no_login() -> None:
+async def test_the_reason_why_a_broker_is_down_is_one_line_and_has_no_login() -> None:
     link, _ = linked(Wire(opens=OSError("cannot reach amqp://ada:secret@host:5672/\nand more")))
     with pytest.raises(BrokerDown):
         await link.client()
@@ -164,7 +164,7 @@ async def test_a_reason_is_one_line_and_has_no_login() -> None:
     await link.close()
 
 
-async def test_a_connection_that_does_not_come_about_in_time_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_does_not_connect_in_time_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Wire):
         async def open(self) -> None:
             await asyncio.Event().wait()
@@ -187,7 +187,7 @@ async def test_a_connection_that_does_not_come_about_in_time_is_down(monkeypatch
         (BrokerDown("gone"), Unreachable("gone", channel.AT_ONCE, told=True)),
     ],
 )
-async def test_what_a_client_says_is_an_outcome(raised: Exception | None, outcome: Any) -> None:
+async def test_each_answer_of_a_broker_becomes_an_outcome(raised: Exception | None, outcome: Any) -> None:
     link, _ = linked(Wire(raised), Wire())
     channel = BrokerChannel(link, lambda _: MESSAGE, lambda _: {})
     assert await channel.deliver(make_event()) == outcome
@@ -197,7 +197,7 @@ async def test_what_a_client_says_is_an_outcome(raised: Exception | None, outcom
 # -- batches
 
 
-async def test_what_comes_together_goes_together_and_in_order() -> None:
+async def test_messages_that_come_together_are_sent_together_and_in_order() -> None:
     sent: list[list[int]] = []
 
     async def send(items: list[int]) -> list[Exception | None]:
@@ -213,7 +213,7 @@ async def test_what_comes_together_goes_together_and_in_order() -> None:
     assert [str(error) for error in told if error] == ["odd"]
 
 
-async def test_when_it_is_over_nobody_waits_any_longer() -> None:
+async def test_when_a_broker_is_down_no_message_waits_for_its_batch() -> None:
     lost: list[str] = []
 
     async def send(items: list[int]) -> list[Exception | None]:
@@ -231,7 +231,7 @@ async def test_when_it_is_over_nobody_waits_any_longer() -> None:
 # -- the URL of Kafka
 
 
-def test_what_a_kafka_url_says() -> None:
+def test_a_kafka_url_has_servers_credentials_and_options() -> None:
     assert options_of("kafka://one:9092,two:9093") == {
         "bootstrap_servers": ["one:9092", "two:9093"],
         "security_protocol": "PLAINTEXT",

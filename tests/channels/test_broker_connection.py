@@ -14,7 +14,7 @@ from duly.channels.brokers import channel
 from duly.channels.brokers.channel import BrokerConnection, BrokerDown
 from duly.channels.brokers.nats import Nats
 from tests.brokers import NatsServer
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def watched(server: NatsServer) -> AsyncIterator[Watched]:
     await watched.link.close()
 
 
-async def test_nothing_is_opened_before_it_is_needed_and_then_once(watched: Watched) -> None:
+async def test_a_connection_is_opened_when_it_is_first_needed_and_only_once(watched: Watched) -> None:
     assert not watched.made
     clients = await asyncio.gather(*(watched.link.client() for _ in range(20)))
     assert len(watched.made) == 1
@@ -62,7 +62,7 @@ async def test_nothing_is_opened_before_it_is_needed_and_then_once(watched: Watc
     assert not watched.said
 
 
-async def test_what_is_lost_is_told_once_and_made_again(server: NatsServer, watched: Watched) -> None:
+async def test_a_lost_connection_is_told_once_and_made_again(server: NatsServer, watched: Watched) -> None:
     before = await watched.link.client()
     await asyncio.to_thread(server.kill)
     await until(lambda: watched.link.down, "it is known to be lost")
@@ -104,7 +104,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waits
 
 
-async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked(
+async def test_reconnecting_backs_off_and_resets_after_something_has_worked(
     server: NatsServer, waits: list[float], watched: Watched
 ) -> None:
     """A broker that takes nothing is not tried ten times a second, even if one can always connect to it."""
@@ -124,7 +124,7 @@ async def test_tries_get_rarer_and_are_frequent_again_after_something_has_worked
     assert waits[-1] == 0.1
 
 
-async def test_why_it_cannot_be_opened_is_known_to_who_asks(server: NatsServer) -> None:
+async def test_the_error_of_a_caller_has_the_cause_why_the_connection_cannot_be_opened(server: NatsServer) -> None:
     with NatsServer(more="authorization { token: secret }") as closed:
         watched = Watched(closed.url)
         for _ in range(2):
@@ -152,7 +152,7 @@ class DeafAndWell(Deaf):
 
 @pytest.mark.parametrize("kind", [Deaf, DeafAndWell])
 @pytest.mark.parametrize("first", [True, False])
-async def test_a_link_is_closed_even_if_its_library_does_not_notice(
+async def test_a_connection_is_closed_even_if_its_library_does_not_notice(
     kind: type[Deaf], first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Nats] = []
@@ -174,7 +174,7 @@ async def test_a_link_is_closed_even_if_its_library_does_not_notice(
     assert link.down is None
 
 
-async def test_a_link_that_is_closed_tries_no_more_and_can_be_used_again(server: NatsServer, watched: Watched) -> None:
+async def test_a_closed_connection_tries_no_more_and_can_be_used_again(server: NatsServer, watched: Watched) -> None:
     await asyncio.to_thread(server.kill)
     with pytest.raises(BrokerDown):
         await watched.link.client()
@@ -187,7 +187,7 @@ async def test_a_link_that_is_closed_tries_no_more_and_can_be_used_again(server:
     assert await watched.link.client()
 
 
-async def test_a_connection_that_is_replaced_already_can_be_lost_again_and_nobody_cares(
+async def test_losing_a_connection_that_was_replaced_already_changes_nothing(
     server: NatsServer, watched: Watched
 ) -> None:
     first: Any = await watched.link.client()
@@ -219,7 +219,7 @@ class Stubborn:
     async def close(self) -> None: ...
 
 
-async def test_a_library_that_does_not_let_itself_be_cancelled_keeps_nobody_from_closing(
+async def test_a_library_that_cannot_be_cancelled_does_not_keep_a_connection_from_closing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(channel, "ACKNOWLEDGED_WITHIN", 600)

@@ -70,22 +70,22 @@ def run(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_duly_loads_none_of_them() -> None:
+def test_importing_duly_loads_no_library_of_a_broker() -> None:
     assert run(f"from duly import *\nfrom duly import to\nimport duly.wiring\nDuly('sqlite://'){LOADED}") == "[]"
 
 
-def test_a_worker_that_has_no_event_for_them_loads_none_of_them() -> None:
+def test_a_worker_without_events_for_brokers_loads_no_library_of_a_broker() -> None:
     assert run(WORKER.format(target=None) + LOADED) == "[]"
 
 
-def test_a_worker_that_has_one_loads_that_library_alone() -> None:
+def test_a_worker_with_an_event_for_one_broker_loads_its_library_alone() -> None:
     with RedisServer() as server:
         target = {"redis": "orders"}
         assert run(WORKER.format(target=target) + LOADED, DULY_REDIS_URL=server.url) == "['redis']"
 
 
 @pytest.mark.parametrize("name", BROKERS)
-def test_each_library_is_an_extra_by_the_name_of_its_channel(name: str) -> None:
+def test_each_library_of_a_broker_is_an_extra_by_the_name_of_its_channel(name: str) -> None:
     extras = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [everything] = extras["optional-dependencies"]["all"]
     assert name in extras["optional-dependencies"]

@@ -15,9 +15,9 @@ from duly.signals import ChannelDown, Completed, DeadLettered, Retried
 from duly.testing import ManualClock
 from tests.api.sending import acts, many_due, one_due
 from tests.brokers import NatsServer
-from tests.channels.conftest import TRUE_BROKERS, TRUE_STATIONS
-from tests.channels.hearing import Heard, working
-from tests.channels.stations import LARGEST, RabbitStation, Station
+from tests.channels.brokers_under_test import LARGEST, BrokerUnderTest, RabbitUnderTest
+from tests.channels.conftest import REAL_BROKERS, TRUE_BROKERS
+from tests.channels.running_worker import Heard, working
 from tests.conftest import OpenDuly
 from tests.make import MINUTE
 
@@ -27,7 +27,9 @@ ONCE = Retry(max_attempts=1)
 # -- what is sent
 
 
-async def test_a_message_is_what_the_page_says(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+async def test_a_message_has_the_documented_body_and_headers(
+    open_app: OpenDuly, clock: ManualClock, broker: BrokerUnderTest
+) -> None:
     app, place = await open_app(**broker.settings()), await broker.new_place()
     payload = {"message": "Hey, Ada Lovelace it’s your birthday", "n": [1, 2.5, None, True]}
     event = await one_due(app, clock, broker.target(place), payload, tenant="acme", correlation_id="c1")
@@ -55,7 +57,9 @@ async def test_a_message_is_what_the_page_says(open_app: OpenDuly, clock: Manual
     assert message.headers == {}
 
 
-async def test_a_cloud_event_says_the_same(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+async def test_a_cloud_event_says_the_same_as_a_plain_message(
+    open_app: OpenDuly, clock: ManualClock, broker: BrokerUnderTest
+) -> None:
     app, place = await open_app(**broker.settings()), await broker.new_place()
     target = broker.target(place, format="cloudevents")
     event = await one_due(app, clock, target, {"cart": 9}, tenant="acme co", correlation_id="c1", key="k1")
@@ -70,7 +74,9 @@ async def test_a_cloud_event_says_the_same(open_app: OpenDuly, clock: ManualCloc
     assert read.get_extension("correlationid") == "c1"
 
 
-async def test_headers_of_ones_own_are_sent_too(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+async def test_headers_of_ones_own_are_sent_with_a_message(
+    open_app: OpenDuly, clock: ManualClock, broker: BrokerUnderTest
+) -> None:
     app, place = await open_app(**broker.settings()), await broker.new_place()
     headers = {"X-Region": "eu west", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     await one_due(app, clock, broker.target(place, headers=headers))
@@ -80,7 +86,9 @@ async def test_headers_of_ones_own_are_sent_too(open_app: OpenDuly, clock: Manua
     assert message.headers["Content-Type"] == "application/json"
 
 
-async def test_any_payload_arrives_as_it_was_given(open_app: OpenDuly, clock: ManualClock, broker: Station) -> None:
+async def test_any_payload_arrives_by_a_broker_as_it_was_given(
+    open_app: OpenDuly, clock: ManualClock, broker: BrokerUnderTest
+) -> None:
     app, place = await open_app(**broker.settings()), await broker.new_place()
     payloads: list[Any] = [None, 0, "", "téxt", [], {}, [None], {"ü": "\u2028"}]
     await app.add_many([Timer(clock.now(), "any", payload, target=broker.target(place)) for payload in payloads])
@@ -88,48 +96,54 @@ async def test_any_payload_arrives_as_it_was_given(open_app: OpenDuly, clock: Ma
     assert [message.said["data"] for message in await broker.received(place)] == payloads
 
 
-async def test_many_arrive_once_each_and_in_order(open_app: OpenDuly, clock: ManualClock, station: Station) -> None:
-    app, place = await open_app(**station.settings()), await station.new_place()
-    ids = await many_due(app, clock, station.target(place), 300)
+async def test_many_messages_arrive_once_each_and_in_order(
+    open_app: OpenDuly, clock: ManualClock, broker_or_celery: BrokerUnderTest
+) -> None:
+    app, place = await open_app(**broker_or_celery.settings()), await broker_or_celery.new_place()
+    ids = await many_due(app, clock, broker_or_celery.target(place), 300)
     done = await app.tick()
     assert done.processed == 300
-    assert [message.id for message in await station.received(place)] == ids
+    assert [message.id for message in await broker_or_celery.received(place)] == ids
 
 
-async def test_a_replay_has_the_same_id(open_app: OpenDuly, clock: ManualClock, station: Station) -> None:
+async def test_a_replayed_message_has_the_same_id(
+    open_app: OpenDuly, clock: ManualClock, broker_or_celery: BrokerUnderTest
+) -> None:
     """Both arrive, except where the broker itself knows the id again."""
-    app, place = await open_app(**station.settings()), await station.new_place()
-    event = await one_due(app, clock, station.target(place))
+    app, place = await open_app(**broker_or_celery.settings()), await broker_or_celery.new_place()
+    event = await one_due(app, clock, broker_or_celery.target(place))
     await app.tick()
     async with app.transaction() as tx:
         await tx.execute("UPDATE events SET status = 'FAILED' WHERE id = ?", event.id)
     await app.events.replay(event.id)
     await app.tick()
-    many = 1 if station.channel == "nats" else 2
-    assert [message.id for message in await station.received(place)] == [event.id] * many
+    many = 1 if broker_or_celery.channel == "nats" else 2
+    assert [message.id for message in await broker_or_celery.received(place)] == [event.id] * many
 
 
 # -- what cannot be sent
 
 
 async def test_a_subject_that_no_stream_takes_is_tried_again_under_the_same_id(
-    open_app: OpenDuly, clock: ManualClock, nats_station: Station
+    open_app: OpenDuly, clock: ManualClock, nats_broker: BrokerUnderTest
 ) -> None:
-    app, place = await open_app(**nats_station.settings()), "nobody-takes"
-    event = await one_due(app, clock, nats_station.target(place))
+    app, place = await open_app(**nats_broker.settings()), "nobody-takes"
+    event = await one_due(app, clock, nats_broker.target(place))
     await app.tick()
     event = await app.events.get(event.id)
     assert (event.status, event.attempts) == (Status.PENDING, 1)
     assert event.last_error == "no stream takes 'nobody-takes': add one that has this subject"
-    await nats_station.make(place)
+    await nats_broker.make(place)
     clock.advance(MINUTE)
     await app.tick()
-    [message] = await nats_station.received(place)
+    [message] = await nats_broker.received(place)
     assert message.id == event.id
     assert message.said["event"]["attempt"] == 2
 
 
-async def test_a_server_without_streams_is_told_of_in_the_same_way(open_app: OpenDuly, clock: ManualClock) -> None:
+async def test_a_nats_server_without_jetstream_takes_no_message_and_the_error_says_so(
+    open_app: OpenDuly, clock: ManualClock
+) -> None:
     with NatsServer(jetstream=False) as server:
         app = await open_app(nats_url=server.url)
         event = await one_due(app, clock, to.nats("orders"))
@@ -138,47 +152,49 @@ async def test_a_server_without_streams_is_told_of_in_the_same_way(open_app: Ope
 
 
 async def test_messages_with_one_key_keep_their_order(
-    open_app: OpenDuly, clock: ManualClock, kafka_station: Station
+    open_app: OpenDuly, clock: ManualClock, kafka_broker: BrokerUnderTest
 ) -> None:
-    app, place = await open_app(**kafka_station.settings()), await kafka_station.new_place()
+    app, place = await open_app(**kafka_broker.settings()), await kafka_broker.new_place()
     keys = ("ada", "grace", "barbara")
-    timers = [Timer(clock.now(), "k", n, target=kafka_station.target(place, key=keys[n % 3])) for n in range(90)]
+    timers = [Timer(clock.now(), "k", n, target=kafka_broker.target(place, key=keys[n % 3])) for n in range(90)]
     await app.add_many(timers)
     await app.tick()
-    arrived = [message.said["data"] for message in await kafka_station.received(place)]
+    arrived = [message.said["data"] for message in await kafka_broker.received(place)]
     assert len(arrived) == 90
     for key in range(3):
         assert [n for n in arrived if n % 3 == key] == list(range(key, 90, 3))
 
 
 async def test_a_key_that_is_no_stream_is_refused(
-    open_app: OpenDuly, clock: ManualClock, redis_station: Station
+    open_app: OpenDuly, clock: ManualClock, redis_broker: BrokerUnderTest
 ) -> None:
-    app, place = await open_app(**redis_station.settings()), await redis_station.new_place()
-    async with Redis.from_url(redis_station.url) as server:
+    app, place = await open_app(**redis_broker.settings()), await redis_broker.new_place()
+    async with Redis.from_url(redis_broker.url) as server:
         await server.set(place, "text")
-    other = await redis_station.new_place()
-    bad, good = [await one_due(app, clock, redis_station.target(name)) for name in (place, other)]
+    other = await redis_broker.new_place()
+    bad, good = [await one_due(app, clock, redis_broker.target(name)) for name in (place, other)]
     await app.tick()
     bad = await app.events.get(bad.id)
     assert bad.status is Status.FAILED
     assert bad.last_error == "Redis: WRONGTYPE Operation against a key holding the wrong kind of value"
-    assert [message.id for message in await redis_station.received(other)] == [good.id], "its neighbour is not harmed"
+    assert [message.id for message in await redis_broker.received(other)] == [good.id], "its neighbour is not harmed"
 
 
-async def test_about_so_many_entries_are_kept(open_app: OpenDuly, clock: ManualClock, redis_station: Station) -> None:
-    app, place = await open_app(**redis_station.settings()), await redis_station.new_place()
-    ids = await many_due(app, clock, redis_station.target(place, max_length=100), 1000)
+async def test_a_redis_stream_keeps_about_as_many_entries_as_max_length_says(
+    open_app: OpenDuly, clock: ManualClock, redis_broker: BrokerUnderTest
+) -> None:
+    app, place = await open_app(**redis_broker.settings()), await redis_broker.new_place()
+    ids = await many_due(app, clock, redis_broker.target(place, max_length=100), 1000)
     await app.tick()
-    kept = [message.id for message in await redis_station.received(place)]
+    kept = [message.id for message in await redis_broker.received(place)]
     assert 100 <= len(kept) < 300, "by whole blocks of a hundred"
     assert kept == ids[-len(kept) :]
 
 
 async def test_a_queue_that_is_not_there_is_refused(
-    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+    open_app: OpenDuly, clock: ManualClock, rabbit_broker: RabbitUnderTest
 ) -> None:
-    app = await open_app(**rabbit_station.settings())
+    app = await open_app(**rabbit_broker.settings())
     event = await one_due(app, clock, to.rabbitmq("no-such-queue"))
     await app.tick()
     event = await app.events.get(event.id)
@@ -187,16 +203,16 @@ async def test_a_queue_that_is_not_there_is_refused(
 
 
 async def test_an_exchange_gets_messages_by_their_routing_key(
-    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+    open_app: OpenDuly, clock: ManualClock, rabbit_broker: RabbitUnderTest
 ) -> None:
-    app, place = await open_app(**rabbit_station.settings()), await rabbit_station.new_place()
-    async with await aio_pika.connect(rabbit_station.url) as connection:
+    app, place = await open_app(**rabbit_broker.settings()), await rabbit_broker.new_place()
+    async with await aio_pika.connect(rabbit_broker.url) as connection:
         channel = await connection.channel()
         exchange = await channel.declare_exchange("orders", "topic", durable=True)
         await (await channel.get_queue(place)).bind(exchange, "eu.*")
     bound, unbound = [await one_due(app, clock, to.rabbitmq(key, exchange="orders")) for key in ("eu.due", "us.due")]
     await app.tick()
-    [message] = await rabbit_station.messages(place)
+    [message] = await rabbit_broker.messages(place)
     assert (message.message_id, message.routing_key, message.exchange) == (bound.id, "eu.due", "orders")
     assert message.delivery_mode == aio_pika.DeliveryMode.PERSISTENT
     refused = await app.events.get(unbound.id)
@@ -205,25 +221,25 @@ async def test_an_exchange_gets_messages_by_their_routing_key(
 
 
 async def test_an_exchange_that_is_not_there_harms_no_neighbour(
-    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+    open_app: OpenDuly, clock: ManualClock, rabbit_broker: RabbitUnderTest
 ) -> None:
     """The broker closes the channel for it, with all that is on its way."""
-    app, place = await open_app(**rabbit_station.settings()), await rabbit_station.new_place()
+    app, place = await open_app(**rabbit_broker.settings()), await rabbit_broker.new_place()
     bad = [await one_due(app, clock, to.rabbitmq("k", exchange="no-such-exchange")) for _ in range(3)]
-    good = await many_due(app, clock, rabbit_station.target(place), 20)
+    good = await many_due(app, clock, rabbit_broker.target(place), 20)
     await app.tick()
     for event in bad:
         found = await app.events.get(event.id)
         assert found.status is Status.FAILED
         assert "no exchange 'no-such-exchange' in vhost '/'" in (found.last_error or "")
-    assert [message.id for message in await rabbit_station.received(place)] == good
+    assert [message.id for message in await rabbit_broker.received(place)] == good
 
 
-async def test_a_queue_that_is_full_may_take_it_the_next_time(
-    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+async def test_a_message_for_a_full_queue_is_tried_again(
+    open_app: OpenDuly, clock: ManualClock, rabbit_broker: RabbitUnderTest
 ) -> None:
-    app = await open_app(**rabbit_station.settings())
-    async with await aio_pika.connect(rabbit_station.url) as connection:
+    app = await open_app(**rabbit_broker.settings())
+    async with await aio_pika.connect(rabbit_broker.url) as connection:
         limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
         queue = await (await connection.channel()).declare_queue("narrow", durable=True, arguments=limits)
         first, second = await many_due(app, clock, to.rabbitmq("narrow"), 2)
@@ -235,16 +251,16 @@ async def test_a_queue_that_is_full_may_take_it_the_next_time(
         await queue.purge()
         clock.advance(MINUTE)
         await app.tick()
-        [message] = await rabbit_station.messages("narrow")
+        [message] = await rabbit_broker.messages("narrow")
         assert message.message_id == second
 
 
 async def test_messages_for_which_a_channel_is_closed_harm_no_neighbours(
-    open_app: OpenDuly, clock: ManualClock, rabbit_station: RabbitStation
+    open_app: OpenDuly, clock: ManualClock, rabbit_broker: RabbitUnderTest
 ) -> None:
     """An exchange vanishes that was there before, and with many messages on their way."""
-    app, place = await open_app(**rabbit_station.settings()), await rabbit_station.new_place()
-    async with await aio_pika.connect(rabbit_station.url) as connection:
+    app, place = await open_app(**rabbit_broker.settings()), await rabbit_broker.new_place()
+    async with await aio_pika.connect(rabbit_broker.url) as connection:
         channel = await connection.channel()
         exchange = await channel.declare_exchange("passing")
         await (await channel.get_queue(place)).bind(exchange, place)
@@ -254,19 +270,19 @@ async def test_messages_for_which_a_channel_is_closed_harm_no_neighbours(
         async with working(app):
             await heard.until(lambda: len(heard.of(Completed)) == 1)
             await exchange.delete()
-            target = rabbit_station.target(place)
+            target = rabbit_broker.target(place)
             timers = [Timer(clock.now(), "mixed", n, target=passing if n % 40 == 20 else target) for n in range(200)]
             ids = await app.add_many(timers)
             await heard.until(lambda: len(heard.of(Completed)) + len(heard.of(DeadLettered)) == 201)
     assert not heard.of(Retried)
     assert {signal.event.id for signal in heard.of(DeadLettered)} == set(ids[20::40])
-    assert {message.id for message in await rabbit_station.received(place)} == {first.id, *ids} - set(ids[20::40])
+    assert {message.id for message in await rabbit_broker.received(place)} == {first.id, *ids} - set(ids[20::40])
     assert not rabbitmq.suspects
 
 
 @pytest.mark.parametrize("broker", TRUE_BROKERS, indirect=True)
-async def test_what_is_too_large_is_a_dead_letter_and_its_neighbours_arrive(
-    open_app: OpenDuly, clock: ManualClock, broker: Station
+async def test_a_message_that_is_too_large_is_a_dead_letter_and_its_neighbours_arrive(
+    open_app: OpenDuly, clock: ManualClock, broker: BrokerUnderTest
 ) -> None:
     app, place = await open_app(**broker.settings()), await broker.new_place()
     before = await many_due(app, clock, broker.target(place), 10)
@@ -279,36 +295,39 @@ async def test_what_is_too_large_is_a_dead_letter_and_its_neighbours_arrive(
     assert {message.id for message in await broker.received(place)} == {*before, *after}
 
 
-async def test_headers_count_for_what_is_too_large(
-    open_app: OpenDuly, clock: ManualClock, nats_station: Station
+async def test_headers_count_towards_the_size_of_a_message(
+    open_app: OpenDuly, clock: ManualClock, nats_broker: BrokerUnderTest
 ) -> None:
     """The server would hang up, again and again."""
-    app, place = await open_app(**nats_station.settings()), await nats_station.new_place()
+    app, place = await open_app(**nats_broker.settings()), await nats_broker.new_place()
     payload, headers = "x" * (LARGEST - 2000), {f"x-{n}": "x" * 1000 for n in range(10)}
-    huge = await one_due(app, clock, nats_station.target(place, headers=headers), payload)
-    large = await one_due(app, clock, nats_station.target(place), payload)
+    huge = await one_due(app, clock, nats_broker.target(place, headers=headers), payload)
+    large = await one_due(app, clock, nats_broker.target(place), payload)
     await app.tick()
     assert (await app.events.get(huge.id)).last_error == "is larger than what the server takes (524,288 bytes)"
-    assert [message.id for message in await nats_station.received(place)] == [large.id]
+    assert [message.id for message in await nats_broker.received(place)] == [large.id]
 
 
-@pytest.mark.parametrize("station", TRUE_STATIONS, indirect=True)
+@pytest.mark.parametrize("broker_or_celery", REAL_BROKERS, indirect=True)
 async def test_bad_credentials_keep_events_waiting_and_no_password_is_shown(
-    open_app: OpenDuly, clock: ManualClock, station: Station, caplog: pytest.LogCaptureFixture
+    open_app: OpenDuly, clock: ManualClock, broker_or_celery: BrokerUnderTest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app, place = await open_app(**station.settings(station.wrong_url)), await station.new_place()
+    app, place = (
+        await open_app(**broker_or_celery.settings(broker_or_celery.wrong_url)),
+        await broker_or_celery.new_place(),
+    )
     down: list[ChannelDown] = []
     app.observe(down.append, ChannelDown)
-    event = await one_due(app, clock, station.target(place))
+    event = await one_due(app, clock, broker_or_celery.target(place))
     await app.tick()
     event = await app.events.get(event.id)
     assert (event.status, event.attempts) == (Status.PENDING, 0)
     assert await acts(app, event.id) in ([], ["given back"])  # whichever asks the broker first: the tick, or its claim
     [told] = down
-    assert told.channel == station.channel
+    assert told.channel == broker_or_celery.channel
     assert "the credentials in its URL" in told.reason
     assert "wr0ng" not in f"{caplog.text} {told.reason} {event.last_error}"
-    right = await open_app(**station.settings())
+    right = await open_app(**broker_or_celery.settings())
     await right.tick()
-    [message] = await station.received(place)
+    [message] = await broker_or_celery.received(place)
     assert message.id == event.id

@@ -17,7 +17,7 @@ from redis import Redis
 from duly import Status, Timer, every, to
 from duly.testing import ManualClock
 from tests.api.sending import one_due
-from tests.channels.stations import CeleryOverRabbit, CeleryOverRedis, RedisStation, Station
+from tests.channels.brokers_under_test import BrokerUnderTest, CeleryOverRabbit, CeleryOverRedis, RedisUnderTest
 from tests.conftest import OpenDuly
 from tests.make import START
 
@@ -37,11 +37,11 @@ def remind(self, *args, **kwargs):
 
 
 @pytest.mark.parametrize("over", ["celery over redis", "celery over rabbitmq"])
-async def test_a_payload_becomes_the_arguments(
-    open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], Station], over: str
+async def test_a_payload_becomes_the_arguments_of_the_task(
+    open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], BrokerUnderTest], over: str
 ) -> None:
-    station = celery_over(over)
-    app, place = await open_app(**station.settings()), await station.new_place()
+    celery = celery_over(over)
+    app, place = await open_app(**celery.settings()), await celery.new_place()
     calls: list[tuple[Any, list[Any], dict[str, Any]]] = [
         (None, [], {}),
         ({}, [], {}),
@@ -52,20 +52,20 @@ async def test_a_payload_becomes_the_arguments(
         (0, [0], {}),
         (False, [False], {}),
     ]
-    await app.add_many([Timer(clock.now(), "t", payload, target=station.target(place)) for payload, _, _ in calls])
+    await app.add_many([Timer(clock.now(), "t", payload, target=celery.target(place)) for payload, _, _ in calls])
     await app.tick()
-    assert [message.said for message in await station.received(place)] == [[args, kwargs] for _, args, kwargs in calls]
+    assert [message.said for message in await celery.received(place)] == [[args, kwargs] for _, args, kwargs in calls]
 
 
 async def test_a_task_knows_what_it_is_for(
-    open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], Station]
+    open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], BrokerUnderTest]
 ) -> None:
-    station = celery_over("celery over redis")
-    app, place = await open_app(**station.settings()), await station.new_place()
-    event = await one_due(app, clock, station.target(place), tenant="acme", correlation_id="c1")
+    celery = celery_over("celery over redis")
+    app, place = await open_app(**celery.settings()), await celery.new_place()
+    event = await one_due(app, clock, celery.target(place), tenant="acme", correlation_id="c1")
     clock.advance(milliseconds=20)
     await app.tick()
-    [message] = await station.received(place)
+    [message] = await celery.received(place)
     assert (message.headers["task"], message.headers["id"]) == ("shop.remind", event.id)
     assert {name: value for name, value in message.headers.items() if name.startswith("duly_")} == {
         "duly_type": "cart.abandoned",
@@ -77,79 +77,79 @@ async def test_a_task_knows_what_it_is_for(
     }
 
 
-async def test_without_a_queue_it_is_celerys_own(
-    open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], Station]
+async def test_a_task_without_a_queue_goes_to_celerys_default_queue(
+    open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], BrokerUnderTest]
 ) -> None:
-    station = celery_over("celery over redis")
-    app = await open_app(**station.settings())
+    celery = celery_over("celery over redis")
+    app = await open_app(**celery.settings())
     event = await one_due(app, clock, to.celery("shop.remind"))
     await app.tick()
-    assert event.id in [message.id for message in await station.received("celery")]
+    assert event.id in [message.id for message in await celery.received("celery")]
 
 
 async def test_a_queue_that_is_not_there_is_made_as_celery_makes_it(
     open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], CeleryOverRabbit]
 ) -> None:
-    station = celery_over("celery over rabbitmq")
-    app, places = await open_app(**station.settings()), [f"new-{uuid4().hex[:8]}" for _ in range(3)]
-    timers = [Timer(clock.now(), "t", n, target=station.target(places[n % 3])) for n in range(9)]
+    celery = celery_over("celery over rabbitmq")
+    app, places = await open_app(**celery.settings()), [f"new-{uuid4().hex[:8]}" for _ in range(3)]
+    timers = [Timer(clock.now(), "t", n, target=celery.target(places[n % 3])) for n in range(9)]
     ids = await app.add_many(timers)
     await app.tick()
     for number, place in enumerate(places):
-        assert [message.id for message in await station.received(place)] == ids[number::3]
-        async with await aio_pika.connect(station.url) as connection:
+        assert [message.id for message in await celery.received(place)] == ids[number::3]
+        async with await aio_pika.connect(celery.url) as connection:
             await (await connection.channel()).declare_queue(place, durable=True)  # refused, were it another kind
 
 
 async def test_a_queue_of_another_kind_is_taken_as_it_is(
     open_app: OpenDuly, clock: ManualClock, celery_over: Callable[[str], CeleryOverRabbit]
 ) -> None:
-    station, place = celery_over("celery over rabbitmq"), f"priority-{uuid4().hex[:8]}"
-    async with await aio_pika.connect(station.url) as connection:
+    celery, place = celery_over("celery over rabbitmq"), f"priority-{uuid4().hex[:8]}"
+    async with await aio_pika.connect(celery.url) as connection:
         await (await connection.channel()).declare_queue(place, durable=True, arguments={"x-max-priority": 10})
-    app = await open_app(**station.settings())
-    event = await one_due(app, clock, station.target(place))
+    app = await open_app(**celery.settings())
+    event = await one_due(app, clock, celery.target(place))
     await app.tick()
     assert (await app.events.get(event.id)).status is Status.COMPLETED
-    [message] = await station.messages(place)
+    [message] = await celery.messages(place)
     assert message.delivery_mode == aio_pika.DeliveryMode.PERSISTENT
 
 
 async def test_the_environment_of_celery_does_not_lead_tasks_elsewhere(
     open_app: OpenDuly,
     clock: ManualClock,
-    celery_over: Callable[[str], Station],
+    celery_over: Callable[[str], BrokerUnderTest],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://nowhere.invalid/0")
     monkeypatch.setenv("CELERY_BROKER_WRITE_URL", "redis://nowhere.invalid/0")
-    station = celery_over("celery over redis")
-    app, place = await open_app(**station.settings()), await station.new_place()
-    await one_due(app, clock, station.target(place))
+    celery = celery_over("celery over redis")
+    app, place = await open_app(**celery.settings()), await celery.new_place()
+    await one_due(app, clock, celery.target(place))
     await app.tick()
-    assert len(await station.received(place)) == 1
+    assert len(await celery.received(place)) == 1
 
 
 @pytest.mark.parametrize("over", ["celery over redis", "celery over rabbitmq"])
 async def test_a_real_worker_runs_what_is_due(
     open_app: OpenDuly,
     clock: ManualClock,
-    celery_over: Callable[[str], Station],
-    redis_station: RedisStation,
+    celery_over: Callable[[str], BrokerUnderTest],
+    redis_broker: RedisUnderTest,
     tmp_path: Path,
     over: str,
 ) -> None:
     """Once for a timer, as with an ETA; by a schedule, as with beat."""
-    station, place = celery_over(over), f"real-{uuid4().hex[:8]}"
-    app = await open_app(**station.settings())
+    celery, place = celery_over(over), f"real-{uuid4().hex[:8]}"
+    app = await open_app(**celery.settings())
     once = await app.at(START, "remind", {"user": 7}, target=to.celery("shop.remind", queue=place))
     await app.every("digest", every("1h"), "digest", ["daily"], target=to.celery("shop.remind", queue=place))
     await app.tick()
     clock.advance(hours=1)
     await app.tick()
     (tmp_path / "shop.py").write_text(TASKS)
-    with a_worker(tmp_path, place, BROKER=station.url, RESULTS=redis_station.url, LIST=f"{place}-done"):
-        first, second = results(redis_station.url, f"{place}-done", 2)
+    with a_worker(tmp_path, place, BROKER=celery.url, RESULTS=redis_broker.url, LIST=f"{place}-done"):
+        first, second = results(redis_broker.url, f"{place}-done", 2)
     assert first[:3] == [once.id, [], {"user": 7}]
     assert first[3]["duly_due_at"] == "2026-01-01T00:00:00Z"
     assert second[1:3] == [["daily"], {}]
@@ -158,11 +158,11 @@ async def test_a_real_worker_runs_what_is_due(
 
 
 @pytest.fixture
-def celery_over(request: pytest.FixtureRequest) -> Callable[[str], Station]:
-    def celery_over(name: str) -> Station:
+def celery_over(request: pytest.FixtureRequest) -> Callable[[str], BrokerUnderTest]:
+    def celery_over(name: str) -> BrokerUnderTest:
         if name == "celery over rabbitmq":
-            return CeleryOverRabbit(request.getfixturevalue("rabbit_station").server)
-        return CeleryOverRedis(request.getfixturevalue("redis_station").server)
+            return CeleryOverRabbit(request.getfixturevalue("rabbit_broker").server)
+        return CeleryOverRedis(request.getfixturevalue("redis_broker").server)
 
     return celery_over
 

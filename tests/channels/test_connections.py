@@ -11,14 +11,14 @@ from duly.channels.http import guard, sender
 from duly.records.event import Delivered, Failed, Rejected
 from tests.channels.conftest import PATIENT, QUICK, SOON, Deliver
 from tests.receivers.hostile import Hostile
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 BIG = "z" * 20_000_000
 """A payload that the system's buffers do not take whole: they are larger than those of a distant receiver."""
 
 
 @pytest.mark.parametrize(("path", "door"), [("/never-reads", "open"), ("/", "silent")])
-async def test_whoever_does_not_read_fails_in_time_and_leaves_nothing_open(
+async def test_a_receiver_that_does_not_read_fails_in_time_and_leaves_nothing_open(
     deliver: Deliver, hostile: Hostile, path: str, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "UNACKNOWLEDGED_MS", 400)
@@ -47,7 +47,7 @@ async def test_a_hundred_deliveries_use_one_connection(deliver: Deliver, hostile
     assert sum(request.reused for request in hostile.requests()) == 99
 
 
-async def test_refusals_use_the_connection_again(deliver: Deliver, hostile: Hostile) -> None:
+async def test_refused_deliveries_use_the_connection_again(deliver: Deliver, hostile: Hostile) -> None:
     for status in (503, 404, 302, 429, 200):
         await deliver(f"/status/{status}")
     assert hostile.connections().accepted == 1
@@ -76,7 +76,7 @@ async def test_a_connection_that_closes_as_it_is_used_again_costs_nothing(
     assert len(set(ids)) == 5
 
 
-async def test_whoever_breaks_down_over_a_request_is_not_sent_it_again_at_once(
+async def test_a_receiver_that_breaks_down_over_a_request_is_not_sent_it_again_at_once(
     deliver: Deliver, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender, "STALE_WITHIN", 0.1)
@@ -111,7 +111,7 @@ async def test_a_delivery_that_is_cancelled_hangs_up(deliver: Deliver, hostile: 
     await until(lambda: hostile.connections().open == 0, "the connection is closed")
 
 
-async def test_many_that_stall_end_together(deliver: Deliver, hostile: Hostile) -> None:
+async def test_many_stalled_deliveries_end_together(deliver: Deliver, hostile: Hostile) -> None:
     began = time.monotonic()
     outcomes = await asyncio.gather(*(deliver("/no-answer", timeout="1s") for _ in range(200)))
     assert {type(outcome) for outcome in outcomes} == {Failed}
@@ -134,7 +134,7 @@ async def test_many_that_stall_end_together(deliver: Deliver, hostile: Hostile) 
         "/100-continue?every=0",
     ],
 )
-async def test_what_a_receiver_says_takes_little_memory(deliver: Deliver, path: str) -> None:
+async def test_large_answers_of_receivers_take_little_memory(deliver: Deliver, path: str) -> None:
     await deliver("/ok")
     tracemalloc.start()
     try:

@@ -23,13 +23,13 @@ async def wait(deadlines: Deadlines, silence: float, total: float, dial: Dial | 
 
 
 @pytest.mark.parametrize(("silence", "total", "exceeded"), [(0.01, 5.0, 0.01), (5.0, 0.02, 0.02)])
-async def test_what_takes_too_long_is_ended_and_says_which_limit_it_was(
+async def test_a_request_that_takes_too_long_is_ended_and_says_which_limit_it_exceeded(
     silence: float, total: float, exceeded: float
 ) -> None:
     assert await wait(Deadlines(), silence, total) == exceeded
 
 
-async def test_the_task_goes_on_as_if_nothing_had_been_cancelled() -> None:
+async def test_after_a_deadline_the_task_goes_on_as_if_nothing_had_been_cancelled() -> None:
     deadlines = Deadlines()
     assert await wait(deadlines, 0.01, 5) == await wait(deadlines, 0.01, 5) == 0.01
     task = asyncio.current_task()
@@ -46,7 +46,7 @@ async def test_a_cancellation_from_outside_is_not_taken_for_a_deadline() -> None
         await task
 
 
-async def test_a_cancellation_from_outside_counts_where_a_deadline_has_passed_too() -> None:
+async def test_a_cancellation_from_outside_counts_also_where_a_deadline_has_passed() -> None:
     made: list[PendingRequest] = []
 
     class Seen(Deadlines):
@@ -62,7 +62,7 @@ async def test_a_cancellation_from_outside_counts_where_a_deadline_has_passed_to
         await task
 
 
-async def test_silence_counts_from_the_connection_on() -> None:
+async def test_the_limit_of_silence_counts_from_the_connection_on() -> None:
     dial = Dial()
     underway = Deadlines().begin(dial, 1.0, 9.0)
     dial.since += 3
@@ -76,7 +76,7 @@ async def test_silence_counts_from_the_connection_on() -> None:
     assert underway.was_ended_here()
 
 
-async def test_nothing_is_looked_at_once_nothing_is_under_way() -> None:
+async def test_deadlines_are_no_longer_checked_when_no_request_is_under_way() -> None:
     deadlines = Deadlines()
     deadlines.end(deadlines.begin(Dial(), 5, 5))
     handles = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]

@@ -98,20 +98,20 @@ async def test_loopback_is_closed_however_it_is_written(send: Sends, hostile: Ho
         ("[ff02::1]", "not a public address"),
     ],
 )
-async def test_what_is_closed_is_told_and_nothing_is_connected(
+async def test_a_blocked_address_is_told_and_nothing_is_connected(
     send: Sends, host: str, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert is_blocked(await send(f"http://{host}/latest/meta-data"), what, caplog)
 
 
-async def test_a_number_is_no_address(send: Sends) -> None:
+async def test_a_host_that_is_a_number_is_blocked(send: Sends) -> None:
     outcome = await send("http://2852039166/latest/meta-data")
     assert isinstance(outcome, Rejected)
     assert outcome.error.startswith("blocked: ")
     assert "not a canonical IPv4 address" in outcome.error
 
 
-async def test_the_refusal_says_what_to_do(send: Sends) -> None:
+async def test_the_refusal_of_a_blocked_address_says_what_to_do(send: Sends) -> None:
     outcome = await send("http://10.1.2.3:8080/in?token=hunter2")
     assert outcome == Rejected(
         "blocked: 10.1.2.3:8080 leads to a closed network; "
@@ -161,7 +161,7 @@ async def test_a_name_with_closed_addresses_alone_tells_the_log_all_of_them(
     assert hostile.connections().accepted == 0
 
 
-async def test_the_systems_own_names_are_looked_at_too(
+async def test_names_of_the_system_such_as_localhost_are_checked(
     send: Sends, hostile: Hostile, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = await Resolver().resolve("localhost", 80, socket.AF_UNSPEC)  # type: ignore[arg-type]
@@ -269,7 +269,7 @@ async def test_a_blocked_event_is_a_dead_letter_after_one_attempt(
     assert await app.targets.destinations() == [], "and nothing is parked"
 
 
-async def test_what_is_allowed_is_reached_and_a_dead_letter_can_be_replayed_then(
+async def test_an_allowed_address_is_reached_and_a_dead_letter_can_be_replayed_then(
     duly: OpenDuly, clock: ManualClock, hostile: Hostile
 ) -> None:
     closed, opened = await duly(), await duly(webhook_allow="127.0.0.1/32")
@@ -280,7 +280,7 @@ async def test_what_is_allowed_is_reached_and_a_dead_letter_can_be_replayed_then
     assert (await closed.events.get(id)).status is Status.COMPLETED
 
 
-async def test_a_host_that_means_two_is_sent_to_neither(send: Sends) -> None:
+async def test_a_host_that_can_be_read_in_two_ways_is_sent_to_neither(send: Sends) -> None:
     outcome = await send("http://straße.example/in")
     assert isinstance(outcome, Rejected)
     assert "one host by IDNA 2003 and another by IDNA 2008" in outcome.error

@@ -94,7 +94,7 @@ async def test_a_5xx_is_told_whatever_becomes_of_its_body(deliver: Deliver, path
 @pytest.mark.parametrize(
     "path", ["/no-answer", "/slow-headers?drip=0.05", "/100-continue?every=0.05", "/delay?seconds=9"]
 )
-async def test_whoever_does_not_answer_in_time_fails(deliver: Deliver, path: str, hostile: Hostile) -> None:
+async def test_a_receiver_that_does_not_answer_in_time_fails(deliver: Deliver, path: str, hostile: Hostile) -> None:
     assert await deliver("/ok") == Delivered()  # from here on there is a connection
     began = time.monotonic()
     outcome = await deliver(path, timeout=QUICK)
@@ -131,7 +131,9 @@ async def test_a_flood_of_interim_answers_fails_in_time(deliver: Deliver) -> Non
         ("/status/abc", "not HTTP"),
     ],
 )
-async def test_what_is_no_answer_fails_and_is_told(deliver: Deliver, hostile: Hostile, path: str, told: str) -> None:
+async def test_an_answer_that_is_no_http_fails_and_is_told(
+    deliver: Deliver, hostile: Hostile, path: str, told: str
+) -> None:
     began = time.monotonic()
     outcome = await deliver(path)
     assert time.monotonic() - began < SOON
@@ -155,7 +157,7 @@ async def test_what_is_no_answer_fails_and_is_told(deliver: Deliver, hostile: Ho
         ("broken-off", "Connection reset by peer"),
     ],
 )
-async def test_a_door_that_does_not_open_fails_and_is_told(
+async def test_a_port_that_cannot_be_connected_to_fails_and_is_told(
     deliver: Deliver, hostile: Hostile, door: str, told: str
 ) -> None:
     began = time.monotonic()
@@ -168,7 +170,9 @@ async def test_a_door_that_does_not_open_fails_and_is_told(
 
 
 @pytest.mark.parametrize("door", ["silent", "unanswered", "stalled"])
-async def test_a_door_that_stays_shut_fails_in_time(deliver: Deliver, hostile: Hostile, door: str) -> None:
+async def test_a_port_that_does_not_finish_connecting_fails_in_time(
+    deliver: Deliver, hostile: Hostile, door: str
+) -> None:
     began = time.monotonic()
     outcome = await deliver("/ok", door, timeout=QUICK)
     assert time.monotonic() - began < 0.3 + SOON
@@ -191,7 +195,7 @@ async def test_a_connection_has_less_time_than_an_answer(deliver: Deliver, door:
     assert "no connection within 0.2 s" in outcome.error
 
 
-async def test_what_a_url_asks_with_is_not_told(deliver: Deliver) -> None:
+async def test_the_query_of_a_url_is_in_no_error(deliver: Deliver) -> None:
     for path in ("/garbage?bytes=9", "/many-headers?", "/close?", "/reset?", "/no-answer?", "/status/500?", "/ok?"):
         for door in ("open", "closes", "resets", "refused", "expired"):
             outcome = await deliver(f"{path}&token=hush", door, timeout=QUICK)
@@ -256,7 +260,9 @@ async def test_retry_after_as_a_date_is_kept(deliver: Deliver) -> None:
         ("retry-after=%D9%A7", None),
     ],
 )
-async def test_nobody_asks_for_an_unreasonable_wait(deliver: Deliver, asked: str, kept: timedelta | None) -> None:
+async def test_an_unreasonable_retry_after_is_bounded_or_ignored(
+    deliver: Deliver, asked: str, kept: timedelta | None
+) -> None:
     outcome = await deliver(f"/status/503?{asked}")
     assert isinstance(outcome, Failed)
     assert outcome.retry_after == kept

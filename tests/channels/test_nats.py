@@ -15,7 +15,7 @@ from duly.channels.brokers import nats as module
 from duly.channels.brokers.channel import BrokerDown, BrokerMessage, MessageDeferred, MessageRefused
 from duly.channels.brokers.nats import Nats, PublishForbidden
 from tests.brokers import NatsServer
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 
 @asynccontextmanager
@@ -48,21 +48,21 @@ async def messages(client: Nats, stream: str = "ORDERS") -> int:
     return (await client.stream.stream_info(stream)).state.messages
 
 
-async def test_what_is_published_is_there_under_its_id_and_with_its_headers(client: Nats) -> None:
+async def test_a_published_message_is_stored_under_its_id_and_with_its_headers(client: Nats) -> None:
     await publish(client, body=b"hello", id="event-1", Colour="green")
     stored = await client.stream.get_msg("ORDERS", 1)
     assert stored.data == b"hello"
     assert stored.headers == {"Nats-Msg-Id": "event-1", "Colour": "green"}
 
 
-async def test_the_same_id_is_kept_once(client: Nats) -> None:
+async def test_a_message_with_the_same_id_is_stored_once(client: Nats) -> None:
     for _ in range(3):
         await publish(client, id="event-1")
     await publish(client, id="event-2")
     assert await messages(client) == 2
 
 
-async def test_many_are_under_way_at_once_and_stay_in_order(client: Nats) -> None:
+async def test_many_messages_under_way_at_once_stay_in_order(client: Nats) -> None:
     await asyncio.gather(*(publish(client, body=str(number).encode(), id=str(number)) for number in range(500)))
     stored = [(await client.stream.get_msg("ORDERS", number)).data for number in range(1, 501)]
     assert stored == [str(number).encode() for number in range(500)]
@@ -74,13 +74,13 @@ async def test_a_subject_that_no_stream_has_is_worth_another_try(client: Nats) -
         await publish(client, "invoices.due")
 
 
-async def test_what_is_larger_than_the_stream_takes_is_refused(client: Nats) -> None:
+async def test_a_message_larger_than_the_stream_takes_is_refused(client: Nats) -> None:
     with pytest.raises(MessageRefused, match="message size exceeds maximum allowed"):
         await publish(client, body=b"x" * 2000)
 
 
 @pytest.mark.parametrize(("body", "header"), [(5000, 1), (4060, 100), (1, 5000)])
-async def test_what_is_larger_than_the_server_takes_is_refused_and_others_are_not_cut_off(
+async def test_a_message_larger_than_the_server_takes_is_refused_and_others_are_not_cut_off(
     client: Nats, body: int, header: int
 ) -> None:
     with pytest.raises(MessageRefused, match="than what the server takes"):
@@ -89,7 +89,7 @@ async def test_what_is_larger_than_the_server_takes_is_refused_and_others_are_no
     assert await messages(client) == 1
 
 
-async def test_the_largest_that_the_server_takes_is_no_problem_for_the_connection(client: Nats) -> None:
+async def test_the_largest_message_that_the_server_takes_keeps_the_connection(client: Nats) -> None:
     """It is too large for the stream, and the server says so."""
     with pytest.raises(MessageRefused, match="message size exceeds maximum allowed"):
         await publish(client, body=b"x" * (4096 - len("NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n")))
@@ -105,7 +105,7 @@ async def test_a_stream_that_is_full_is_worth_another_try(client: Nats) -> None:
 
 
 @pytest.mark.parametrize("subject", ["orders due", "orders..due", ""])
-async def test_what_is_no_subject_is_refused(client: Nats, subject: str) -> None:
+async def test_text_that_is_no_subject_is_refused(client: Nats, subject: str) -> None:
     with pytest.raises((MessageRefused, MessageDeferred)):
         await publish(client, subject)
     await publish(client)
@@ -122,7 +122,7 @@ async def test_a_subject_that_is_not_permitted_is_refused_and_others_are_taken()
                 await one
 
 
-async def test_what_is_under_way_when_the_server_goes_is_known_to_be_lost() -> None:
+async def test_a_message_under_way_when_the_server_goes_is_known_to_be_lost() -> None:
     with NatsServer() as server:
         async with opened(server) as client:
             await client.stream.add_stream(StreamConfig(name="ORDERS", subjects=["orders.*"]))
@@ -182,14 +182,14 @@ async def ended_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("credentials", [(), ("ada", "wrong"), ("token",)])
-async def test_who_is_not_let_in_is_told_to_check_the_credentials(credentials: tuple[str, ...]) -> None:
+async def test_a_client_that_is_not_let_in_is_told_to_check_the_credentials(credentials: tuple[str, ...]) -> None:
     with NatsServer(more="authorization { user: ada, password: right }") as server:
         client = opened(server, *credentials)
         with pytest.raises(Misuse, match="refuses the credentials in its URL"):
             await client.__aenter__()
 
 
-async def test_of_several_servers_one_that_is_there_is_used() -> None:
+async def test_of_several_nats_servers_one_that_is_up_is_used() -> None:
     with NatsServer() as away, NatsServer() as server:
         await asyncio.to_thread(away.kill)
         for _ in range(5):
@@ -211,7 +211,7 @@ async def test_an_account_that_is_full_is_worth_another_try() -> None:
                 await asyncio.gather(*sent)
 
 
-async def test_who_may_not_publish_to_one_subject_is_not_refused_on_another_within_its_name() -> None:
+async def test_a_client_that_may_not_publish_to_a_subject_may_publish_to_one_whose_name_contains_it() -> None:
     permissions = 'permissions: { publish: { deny: ["orders.due.Secret"] } }'
     with NatsServer(more=f"authorization {{ users: [{{ user: ada, password: x, {permissions} }}] }}") as server:
         async with opened(server, "ada", "x") as client:

@@ -10,7 +10,7 @@ import pytest
 from duly import Duly, Timer, webhook
 from tests.receivers.healthy import Healthy
 from tests.receivers.hostile import Hostile
-from tests.worker.watching import working
+from tests.worker.running_worker import working
 
 DELIVERIES, APART = 400, timedelta(milliseconds=10)
 EACH = 40

@@ -13,7 +13,7 @@ import pytest
 from duly import Duly, Event, Status
 from duly.api.app import create_api
 from duly.testing import ManualClock
-from tests.channels.stations import Received, Station
+from tests.channels.brokers_under_test import BrokerUnderTest, Received
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller
 from tests.make import HOUR, START, a_user
@@ -25,21 +25,25 @@ CLOSED = "is not open over HTTP to tenant 'acme'"
 class World:
     """Two tenants and a broker in which each has a place; what acme may name over HTTP is called by its name."""
 
-    def __init__(self, station: Station, opened: OpenDuly, stack: AsyncExitStack) -> None:
-        self._station, self._opened, self._stack = station, opened, stack
+    def __init__(self, broker_or_celery: BrokerUnderTest, opened: OpenDuly, stack: AsyncExitStack) -> None:
+        self._broker, self._opened, self._stack = broker_or_celery, opened, stack
         self._suffix = uuid4().hex[:8]
         self.own, self.others = (f"{tenant}-{self._suffix}" for tenant in ("acme", "globex"))
         address = f"{{tenant}}-{self._suffix}"
-        self.allow = f"celery:shop.*/{address}" if station.channel == "celery" else f"{station.channel}:{address}"
+        self.allow = (
+            f"celery:shop.*/{address}"
+            if broker_or_celery.channel == "celery"
+            else f"{broker_or_celery.channel}:{address}"
+        )
         self._secret: str | None = None
 
     async def make(self) -> None:
         for place in (self.own, self.others):
-            await self._station.make(place)
+            await self._broker.make(place)
 
     async def server(self, allow: str) -> Caller:
         """A server, and a worker, with this setting; acme is the caller."""
-        app = await self._opened(broker_allow=allow, **self._station.settings())
+        app = await self._opened(broker_allow=allow, **self._broker.settings())
         self._secret = self._secret or (await app.keys.create("acme", tenant="acme", scope="write")).secret
         api = create_api(app)
         transport = httpx.ASGITransport(api, raise_app_exceptions=False)
@@ -49,16 +53,16 @@ class World:
         return Caller(app, api, await self._stack.enter_async_context(client))
 
     def target(self, place: str) -> dict[str, Any]:
-        return self._station.target(place)
+        return self._broker.target(place)
 
     async def arrived(self, place: str) -> list[Received]:
-        return await self._station.received(place)
+        return await self._broker.received(place)
 
 
 @pytest.fixture
-async def world(station: Station, open_app: OpenDuly) -> AsyncIterator[World]:
+async def world(broker_or_celery: BrokerUnderTest, open_app: OpenDuly) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
-        world = World(station, open_app, stack)
+        world = World(broker_or_celery, open_app, stack)
         await world.make()
         yield world
 
@@ -75,7 +79,7 @@ async def letters(app: Duly) -> list[Event]:
     return [event for event in await app.events.find() if event.status is Status.FAILED]
 
 
-async def test_no_door_of_the_api_leads_to_another_tenants_place(world: World) -> None:
+async def test_no_operation_of_the_api_sends_to_another_tenants_place(world: World) -> None:
     acme = await world.server(world.allow)
     own, others = world.target(world.own), world.target(world.others)
     await acme.app.at(START, "x", tenant="globex", target=others)  # what globex itself has there
@@ -102,7 +106,7 @@ async def test_no_door_of_the_api_leads_to_another_tenants_place(world: World) -
     assert await letters(acme.app) == []
 
 
-async def test_what_is_stored_goes_by_the_workers_setting(world: World, clock: ManualClock) -> None:
+async def test_a_stored_event_goes_by_the_setting_of_the_worker(world: World, clock: ManualClock) -> None:
     """The operator narrows the setting, and starts server and worker again."""
     own = world.target(world.own)
     acme = await world.server(world.allow)
@@ -136,7 +140,7 @@ async def test_what_is_stored_goes_by_the_workers_setting(world: World, clock: M
     assert {event.id for event in refused} <= {one.id for one in await world.arrived(world.own)}
 
 
-async def test_a_row_that_was_written_past_the_api_is_not_sent(world: World) -> None:
+async def test_a_row_that_was_written_without_the_api_is_not_sent(world: World) -> None:
     acme = await world.server(world.allow)
     await acme.put("/v1/timers/k", timer(world.target(world.own)))
     event = await acme.app.events.by_key("k", tenant="acme")
@@ -166,9 +170,9 @@ async def test_a_dead_letter_of_code_may_be_replayed_over_http(world: World, clo
     assert [one.id for one in await world.arrived(world.others)] == [event.id]
 
 
-async def test_no_request_empties_a_stream(redis_station: Station, open_app: OpenDuly) -> None:
+async def test_no_request_empties_a_stream(redis_broker: BrokerUnderTest, open_app: OpenDuly) -> None:
     async with AsyncExitStack() as stack:
-        world = World(redis_station, open_app, stack)
+        world = World(redis_broker, open_app, stack)
         acme = await world.server(f"redis:*, {world.allow}")
         for _ in range(3):
             await acme.app.at(START - timedelta(days=1), "x", tenant="globex", target=world.target(world.others))

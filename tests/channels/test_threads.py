@@ -12,14 +12,14 @@ from duly.channels.python.threads import Threads
 from duly.records.event import Unreachable
 from tests.make import make_event
 from tests.servers import free_port
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 
 def running() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "duly-handler"}
 
 
-async def test_threads_end_when_they_are_told_to_also_one_that_is_busy() -> None:
+async def test_all_threads_end_when_told_to_also_a_busy_one() -> None:
     before, threads, may_end = running(), Threads(), threading.Event()
     await threads.call(lambda: None)
     busy = asyncio.create_task(threads.call(may_end.wait))

@@ -18,7 +18,7 @@ from duly import Duly, Retry, Timer, webhook
 from duly.errors import Conflict, NotFound, StoreUnavailable
 from tests.chaos.orders import Orders, begin, tell_tasks_on_signal
 from tests.chaos.worker import HOOK, PLAIN, SLOW, THREADED, TRANSACTIONAL
-from tests.crash.doomed import Journal
+from tests.crash.killed_worker import Journal
 
 AT_ONCE = 3
 """How many call at the same time, each about timers of its own."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tests.crash.doomed import Journal, end_with_supervisor
 from tests.crash.forked import say_into
+from tests.crash.killed_worker import Journal, end_with_supervisor
 from tests.network import join
 
 SIGNAL_OF_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)

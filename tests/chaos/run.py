@@ -14,13 +14,13 @@ from duly.errors import StoreUnavailable
 from duly.ports import Violation
 from duly.values.durations import parse_duration
 from tests.chaos.caller import OFTEN, PAUSED, SKIPPED, TRIGGERED, target_of
+from tests.chaos.consistency import Comparison, Problem, Told, read
 from tests.chaos.faults import FaultLog, Faults, Spans, befall, luck_of
-from tests.chaos.ledger import Ledger, Problem, Told, read
 from tests.chaos.processes import Place, Processes
 from tests.chaos.receiver import Receiver
-from tests.chaos.telling import report, summary
+from tests.chaos.report import report, summary
 from tests.chaos.worker import HOOK, PLAIN, THREADED, TRANSACTIONAL
-from tests.crash.ledger import Claimed
+from tests.crash.consistency import Claimed
 from tests.crash.supervisor import Journal
 
 MINUTES = float(os.environ.get("DULY_CHAOS_MINUTES", "0"))
@@ -140,23 +140,23 @@ class Run:
             await self.processes.started(name)
             await self.processes.stop(name)
 
-    async def judge(self) -> Ledger:
+    async def judge(self) -> Comparison:
         async with Duly(self._url, **OPTIONS) as app:
-            ledger = await compared(app, self._what_was_told(), self._series)
-        ledger.rows_contradict_nothing(self._violations)
+            comparison = await compared(app, self._what_was_told(), self._series)
+        comparison.rows_contradict_nothing(self._violations)
         for name, log in self.processes.logs().items():
             if "Traceback" in log:
                 at = log.index("Traceback")
-                ledger.wrong(f"{name} has logged an error of its own: {log[max(0, at - 500) : at + 3000]}")
-        print(f"seed {self.seed}: {summary(ledger)}, slowest stop {self.processes.slowest_stop:.1f} s")
-        assert not ledger.problems, self.report(ledger.problems, ledger)
-        return ledger
+                comparison.wrong(f"{name} has logged an error of its own: {log[max(0, at - 500) : at + 3000]}")
+        print(f"seed {self.seed}: {summary(comparison)}, slowest stop {self.processes.slowest_stop:.1f} s")
+        assert not comparison.problems, self.report(comparison.problems, comparison)
+        return comparison
 
     def _what_was_told(self) -> Told:
         return what_was_told(self.processes.journal, self._receiver, self.log, one_writer=self.app.one_writer)
 
-    def report(self, problems: Sequence[Problem], ledger: Ledger | None = None) -> str:
-        return report(self.seed, self.log, self.processes.logs(), problems, ledger)
+    def report(self, problems: Sequence[Problem], comparison: Comparison | None = None) -> str:
+        return report(self.seed, self.log, self.processes.logs(), problems, comparison)
 
 
 def what_was_told(journal: Journal, receiver: Receiver, log: FaultLog, *, one_writer: bool) -> Told:
@@ -172,23 +172,23 @@ def what_was_told(journal: Journal, receiver: Receiver, log: FaultLog, *, one_wr
     )
 
 
-async def compared(app: Duly, told: Told, series: dict[str, str], *, steady: bool = True) -> Ledger:
+async def compared(app: Duly, told: Told, series: dict[str, str], *, steady: bool = True) -> Comparison:
     """All that must agree."""
     events, history = await read(app)
     async with app.transaction() as tx:
         effects = [tuple(row) for row in await tx.fetch("SELECT event, version, worker FROM effects")]
         wishes = [row[0] for row in await tx.fetch("SELECT call FROM wishes")]
-    ledger = Ledger(events, history, told, parse_duration(LEASE), steady=steady)
-    ledger.everything_has_ended()
-    ledger.accepted_is_there()
-    ledger.what_was_cancelled_or_moved_stayed_so()
-    ledger.rows_of_callers_came_with_their_events(wishes)
-    ledger.each_claim_has_one_end()
-    ledger.handlers_did_what_the_history_says(effects)
-    ledger.posts_are_what_the_history_says()
-    ledger.every_occurrence_has_one_fact(series, STEP)
-    ledger.rows_contradict_nothing((await app.store.invariants(None)).violations)
-    return ledger
+    comparison = Comparison(events, history, told, parse_duration(LEASE), steady=steady)
+    comparison.everything_has_ended()
+    comparison.accepted_is_there()
+    comparison.what_was_cancelled_or_moved_stayed_so()
+    comparison.rows_of_callers_came_with_their_events(wishes)
+    comparison.each_claim_has_one_end()
+    comparison.handlers_did_what_the_history_says(effects)
+    comparison.posts_are_what_the_history_says()
+    comparison.every_occurrence_has_one_fact(series, STEP)
+    comparison.rows_contradict_nothing((await app.store.invariants(None)).violations)
+    return comparison
 
 
 async def unfinished(app: Duly) -> int:

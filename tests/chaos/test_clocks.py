@@ -19,6 +19,7 @@ from tests.chaos.caller import Caller
 from tests.chaos.faults import STORE, FaultLog, luck_of
 from tests.chaos.orders import LongJournal, Orders
 from tests.chaos.receiver import Receiver
+from tests.chaos.report import report, summary
 from tests.chaos.run import (
     MINUTES,
     OPTIONS,
@@ -29,9 +30,8 @@ from tests.chaos.run import (
     unfinished,
     what_was_told,
 )
-from tests.chaos.telling import report, summary
 from tests.crash.supervisor import Journal
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 STEPS_SECONDS = (0.5, 3, 7, 60, 300)
 STEPS = 14
@@ -108,7 +108,7 @@ async def test_a_clock_that_is_set_forward_and_back_loses_and_repeats_nothing(ur
 
             await until(nothing_is_left, f"everything has ended\n{log.told()}", patience=SETTLE_PATIENCE)
             told = what_was_told(journal, receiver, log, one_writer=app.one_writer)
-            ledger = await compared(app, told, series, steady=False)
-    print(f"seed {SEED}: {summary(ledger)}")
-    assert not ledger.problems, report(SEED, log, {}, ledger.problems, ledger)
-    assert len(ledger.events) > 100, summary(ledger)
+            comparison = await compared(app, told, series, steady=False)
+    print(f"seed {SEED}: {summary(comparison)}")
+    assert not comparison.problems, report(SEED, log, {}, comparison.problems, comparison)
+    assert len(comparison.events) > 100, summary(comparison)

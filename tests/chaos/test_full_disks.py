@@ -8,8 +8,8 @@ from tests.chaos.disks import small_disk
 from tests.chaos.faults import ProcessFaults, SqliteFaults, luck_of
 from tests.chaos.processes import Place
 from tests.chaos.receiver import Receiver
+from tests.chaos.report import summary
 from tests.chaos.run import LOOKAHEAD, MINUTES, OPTIONS, SPANS, Run
-from tests.chaos.telling import summary
 
 
 @pytest.mark.timeout(420 + 60 * MINUTES)
@@ -34,5 +34,5 @@ async def test_a_disk_that_is_full_for_a_while_loses_and_repeats_nothing(tmp_pat
                 store={on_store.fill_disk: 6, on_store.fill_disk_past_leases: 1, on_store.hold_lock: 1},
             )
             await run.settle()
-            ledger = await run.judge()
-    assert len(ledger.events) > 200, summary(ledger)
+            comparison = await run.judge()
+    assert len(comparison.events) > 200, summary(comparison)

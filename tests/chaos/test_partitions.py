@@ -7,8 +7,8 @@ import pytest
 from tests.chaos.faults import PostgresFaults, ProcessFaults, luck_of
 from tests.chaos.processes import Place
 from tests.chaos.receiver import Receiver
+from tests.chaos.report import summary
 from tests.chaos.run import LOOKAHEAD, MINUTES, OPTIONS, SPANS, Run
-from tests.chaos.telling import summary
 from tests.network import Namespace
 from tests.servers import Postgres
 
@@ -31,5 +31,5 @@ async def test_a_worker_that_is_cut_off_loses_and_repeats_nothing(tmp_path: Path
                 store={on_store.crash: 2, on_store.freeze: 1, on_store.terminate_backends: 2},
             )
             await run.settle()
-            ledger = await run.judge()
-    assert len(ledger.events) > 300, summary(ledger)
+            comparison = await run.judge()
+    assert len(comparison.events) > 300, summary(comparison)

@@ -7,8 +7,8 @@ import pytest
 from tests.chaos.faults import PostgresFaults, ProcessFaults, luck_of
 from tests.chaos.processes import Place
 from tests.chaos.receiver import Receiver
+from tests.chaos.report import summary
 from tests.chaos.run import LOOKAHEAD, MINUTES, OPTIONS, SPANS, Run
-from tests.chaos.telling import summary
 from tests.servers import Postgres
 
 
@@ -40,5 +40,5 @@ async def test_a_server_that_crashes_and_processes_that_vanish_lose_and_repeat_n
                 },
             )
             await run.settle()
-            ledger = await run.judge()
-    assert len(ledger.events) > 300, summary(ledger)
+            comparison = await run.judge()
+    assert len(comparison.events) > 300, summary(comparison)

@@ -97,7 +97,7 @@ class Work:
     def __init__(self, duly: Duly, clock: ManualClock, luck: random.Random) -> None:
         self._duly, self._clock, self._luck = duly, clock, luck
         duly.on("task")(self._task)
-        duly.on("ledger", transactional=True)(self._ledger)
+        duly.on("comparison", transactional=True)(self._ledger)
 
     async def _task(self, event: Event) -> None:
         if self._luck.random() < 0.3:
@@ -118,7 +118,7 @@ class Work:
         return timedelta(seconds=self._luck.randrange(1, 60))
 
     async def _at(self) -> None:
-        kind = self._luck.choice(["task", "ledger"])
+        kind = self._luck.choice(["task", "comparison"])
         await self._duly.at(self._clock.now() + self._delay(), kind, "x" * self._luck.randrange(6000))
 
     async def _put(self) -> None:
@@ -231,7 +231,7 @@ class Machine:
             else:
                 pytest.fail(f"never ended: {[event for event in events if event.status not in TERMINAL]}")
             [effects] = [list(duly.store.writer.execute("SELECT event FROM effects"))]
-            done = [event.id for event in events if event.type == "ledger" and event.status is Status.COMPLETED]
+            done = [event.id for event in events if event.type == "comparison" and event.status is Status.COMPLETED]
             assert sorted(id for (id,) in effects) == sorted(done)
 
 
@@ -253,7 +253,7 @@ def assert_kept(state: State, allowed: list[State], told: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(MACHINES))
-async def test_what_was_acknowledged_survives_a_power_cut(
+async def test_an_acknowledged_commit_survives_a_power_cut(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Machine(seed, tmp_path / "disk", monkeypatch)
@@ -266,7 +266,7 @@ async def test_what_was_acknowledged_survives_a_power_cut(
     await machine.finish()
 
 
-async def test_the_same_cuts_lose_what_was_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_power_cut_loses_commits_that_were_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With NORMAL, SQLite syncs its log now and then. If nothing were lost by that, these tests would prove nothing."""
     machine = Machine(MACHINES, tmp_path / "disk", monkeypatch)
     life = await machine.live(synchronous="NORMAL")

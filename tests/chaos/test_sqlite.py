@@ -7,8 +7,8 @@ import pytest
 from tests.chaos.faults import ProcessFaults, SqliteFaults, luck_of
 from tests.chaos.processes import Place
 from tests.chaos.receiver import Receiver
+from tests.chaos.report import summary
 from tests.chaos.run import LOOKAHEAD, MINUTES, OPTIONS, SPANS, Run
-from tests.chaos.telling import summary
 
 
 @pytest.mark.timeout(420 + 60 * MINUTES)
@@ -35,5 +35,5 @@ async def test_a_file_that_is_locked_and_processes_that_vanish_lose_and_repeat_n
                 store={on_store.hold_lock: 5, on_store.hold_lock_past_leases: 2},
             )
             await run.settle()
-            ledger = await run.judge()
-    assert len(ledger.events) > 300, summary(ledger)
+            comparison = await run.judge()
+    assert len(comparison.events) > 300, summary(comparison)

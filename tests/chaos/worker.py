@@ -8,7 +8,7 @@ from typing import Any
 from duly import Duly, Event
 from duly.signals import WorkerStarted
 from tests.chaos.orders import Orders, begin, tell_of_stalls, tell_tasks_on_signal
-from tests.crash.doomed import INSERT, Journal
+from tests.crash.killed_worker import INSERT, Journal
 
 PLAIN, THREADED, SLOW, TRANSACTIONAL, HOOK = "plain", "threaded", "slow", "transactional", "hook"
 

@@ -49,7 +49,7 @@ def test_an_app_that_cannot_be_used_is_refused_with_the_reason(shell: Shell, app
     assert said in line
 
 
-def test_the_place_in_a_broken_app_is_told(shell: Shell) -> None:
+def test_the_line_that_fails_in_a_broken_app_is_told(shell: Shell) -> None:
     shell.write("broken.py", "import inner\n")
     shell.write("inner.py", "\n\nraise KeyError('price')\n")
     assert f"{shell.folder}/inner.py, line 3" in shell("worker", "--app", "broken").err
@@ -86,13 +86,13 @@ def test_a_setting_for_the_app_does_not_stand_in_the_way_of_db(shell: Shell) -> 
     assert len(shell("events", "list", "--json", "--db", "sqlite:///other.db").json["events"]) == 1
 
 
-def test_at_says_when_the_app_has_no_such_handler(shell: Shell) -> None:
+def test_the_command_at_warns_when_the_app_has_no_such_handler(shell: Shell) -> None:
     assert "no handler for 'gret'" in shell("at", "now", "--type", "gret", "--app", "shop").err
     assert shell("at", "now", "--type", "greet", "--app", "shop").err == ""
 
 
 @pytest.mark.parametrize("words", [[], ["--app", "empty"]])
-def test_without_handlers_webhooks_and_requests_are_still_served(shell: Shell, words: list[str]) -> None:
+def test_an_app_without_handlers_still_serves_webhooks_and_requests(shell: Shell, words: list[str]) -> None:
     shell.write("empty.py", "from duly import Duly\nduly = Duly()\n")
     assert shell("tick", *words).out == "nothing is due for webhooks and HTTP requests\n"
 
@@ -101,7 +101,7 @@ def test_without_handlers_webhooks_and_requests_are_still_served(shell: Shell, w
     ("words", "said"), [([], "no app is named"), (["--app", "empty"], "empty has no handlers")], ids=["no app", "empty"]
 )
 @pytest.mark.parametrize("command", ["worker", "serve", "tick"])
-def test_without_handlers_and_without_what_sends_there_is_nothing_to_run(
+def test_an_app_without_handlers_and_without_aiohttp_has_nothing_to_run(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, command: str, words: list[str], said: str
 ) -> None:
     monkeypatch.setattr("duly.wiring.find_spec", lambda _: None)

@@ -45,14 +45,14 @@ def test_instants_and_delays_are_read_as_they_are_meant(written: str, meant: dat
         ("", "cannot be read"),
     ],
 )
-def test_what_is_not_an_instant_is_refused_with_how_to_write_one(written: str, said: str) -> None:
+def test_text_that_is_no_instant_is_refused_with_how_to_write_one(written: str, said: str) -> None:
     with pytest.raises(Invalid, match=r"^when: ") as refused:
         parse_when(written)
     assert said in str(refused.value)
 
 
 @given(st.text(max_size=40))
-def test_whatever_is_written_is_read_or_refused(written: str) -> None:
+def test_any_text_is_read_as_an_instant_or_refused(written: str) -> None:
     try:
         when = parse_when(written)
     except Invalid:
@@ -60,7 +60,7 @@ def test_whatever_is_written_is_read_or_refused(written: str) -> None:
     assert isinstance(when, timedelta) or when.tzinfo is UTC
 
 
-def test_at_stores_the_event_and_tells_its_id_type_due_and_distance(on: Shell) -> None:
+def test_the_command_at_stores_the_event_and_tells_its_id_type_due_and_distance(on: Shell) -> None:
     done = on("at", "in", "2h", "--type", "greet", "--payload", '{"name": "Ada"}', "--key", "k", "--tenant", "acme",
               "--correlation-id", "c-1")  # fmt: skip
     assert (done.code, done.err) == (0, "")

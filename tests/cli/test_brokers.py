@@ -43,7 +43,7 @@ def test_events_and_schedules_can_go_to_a_broker(lite: Shell, words: list[str], 
         (["--target", "crm", "--format", "standard"], "--format goes with --webhook or --to"),
     ],
 )
-def test_a_place_that_is_none_is_refused(lite: Shell, words: list[str], said: str) -> None:
+def test_a_place_that_no_broker_can_have_is_refused(lite: Shell, words: list[str], said: str) -> None:
     done = lite("at", "now", "--type", "x", *words)
     assert done.code != 0
     assert said in done.err
@@ -137,7 +137,7 @@ def test_a_broker_that_is_not_there_when_the_worker_starts_is_told_of_once(on: S
         server.close()
 
 
-def test_a_bad_url_is_refused_before_anything_starts(lite: Shell) -> None:
+def test_a_bad_url_of_a_broker_is_refused_before_anything_starts(lite: Shell) -> None:
     lite.set(DULY_RABBITMQ_URL=f"http://ada:{PASSWORD}@localhost")
     done = lite("worker")
     assert done.code != 0

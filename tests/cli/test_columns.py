@@ -18,7 +18,7 @@ def test_events_are_listed_with_the_columns_that_are_asked_for(on: Shell) -> Non
     [("events", "id,colour", "lateness_seconds"), ("schedules", "colour", "policies"), ("users", "", "first_name"),
      ("targets", "sealed", "headers"), ("keys", "hash", "hint")],
 )  # fmt: skip
-def test_what_is_no_column_is_refused_with_those_that_are(on: Shell, noun: str, columns: str, known: str) -> None:
+def test_an_unknown_column_is_refused_with_the_known_ones(on: Shell, noun: str, columns: str, known: str) -> None:
     refused = on(noun, "list", "--columns", columns)
     assert refused.code == 2
     assert "there is no such column. Known: " in refused.err

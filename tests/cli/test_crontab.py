@@ -57,11 +57,11 @@ def bad(text: str, **how: bool) -> dict[int, str]:
 # -- reading
 
 
-def test_comments_and_blank_lines_are_nothing() -> None:
+def test_comments_and_blank_lines_of_a_crontab_are_ignored() -> None:
     assert read_crontab("# a comment\n\n   \t\n  # another\n\r\n") == ([], [])
 
 
-def test_a_line_is_five_fields_and_a_command() -> None:
+def test_a_line_of_a_crontab_is_five_fields_and_a_command() -> None:
     [job] = read_crontab("  0 9 * * MON-FRI \t echo 'a  b'  # no comment\r\n").jobs
     assert (job.line, job.cron, job.command) == (1, "0 9 * * MON-FRI", "echo 'a  b'  # no comment")
     assert (job.stdin, job.user, job.environment, job.timezone) == (None, None, {}, None)
@@ -128,7 +128,7 @@ def test_a_system_crontab_names_a_user() -> None:
     assert jobs[2].command == "/usr/bin/backup --all"
 
 
-def test_what_cannot_be_read_is_told_with_its_line_and_the_reason() -> None:
+def test_a_crontab_line_that_cannot_be_read_is_told_with_its_number_and_the_reason() -> None:
     text = "@reboot x\n61 25 * * * x\n0 9 * *\nhello\n@daily\n0 9 * * *\n@fortnightly x\n* * * * * %in\n0 0 30 2 * x"
     reasons = bad(text)
     assert list(reasons) == list(range(1, 10))
@@ -183,7 +183,7 @@ def test_a_job_keeps_its_name_whatever_stands_around_it_and_no_other_job_has_it(
 # -- importing
 
 
-def test_each_line_becomes_a_schedule_and_bad_ones_are_told(on: Shell) -> None:
+def test_each_crontab_line_becomes_a_schedule_and_bad_ones_are_told(on: Shell) -> None:
     on.write("crontab", CRONTAB)
     result = on("schedules", "import", "crontab", "--timezone", "Europe/Brussels")
     assert result.code == 1
@@ -260,7 +260,7 @@ def test_options_decide_what_the_lines_become(tab: Shell, monkeypatch: pytest.Mo
     assert one["payload"]["user"] == "backup"
 
 
-def test_a_system_crontab_without_its_option_is_suspected(tab: Shell) -> None:
+def test_a_system_crontab_without_its_option_is_warned_of(tab: Shell) -> None:
     tab.write("crontab", SYSTEM)
     assert "is this a system crontab? Then add --system" in tab("schedules", "import", "crontab").err
 
@@ -280,7 +280,7 @@ def test_a_schedule_from_elsewhere_is_not_overwritten(tab: Shell) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 130, 160])
-def test_the_table_fits(tab: Shell, columns: int) -> None:
+def test_the_table_of_imported_crontab_lines_fits_the_terminal(tab: Shell, columns: int) -> None:
     tab.set(COLUMNS=str(columns))
     told = tab("schedules", "import", "crontab", "--timezone", "Europe/Brussels").out
     assert all(len(line.rstrip()) <= columns for line in told.splitlines())
@@ -298,7 +298,7 @@ def test_the_table_fits(tab: Shell, columns: int) -> None:
         ([], 2, "FILE"),
     ],
 )
-def test_what_cannot_be_imported_at_all_is_refused(tab: Shell, words: list[str], code: int, said: str) -> None:
+def test_a_file_that_is_no_crontab_is_refused(tab: Shell, words: list[str], code: int, said: str) -> None:
     (tab.folder / "binary").write_bytes(b"\xff\xfe\x00")
     result = tab("schedules", "import", *words)
     assert (result.code, result.out) == (code, "")
@@ -306,13 +306,13 @@ def test_what_cannot_be_imported_at_all_is_refused(tab: Shell, words: list[str],
     assert not (tab.folder / "duly.db").exists()
 
 
-def test_nothing_to_import_says_so(tab: Shell) -> None:
+def test_a_crontab_with_nothing_to_import_says_so(tab: Shell) -> None:
     tab.write("crontab", "# nothing\n")
     result = tab("schedules", "import", "crontab")
     assert (result.code, result.out) == (0, "nothing to import\n")
 
 
-def test_for_programs_there_is_json(tab: Shell) -> None:
+def test_a_crontab_import_is_told_to_programs_in_json(tab: Shell) -> None:
     told = json.loads(tab("schedules", "import", "crontab", "--json").out)
     assert [(one["line"], one["change"]) for one in told["schedules"]] == [
         (line, "created") for line in (6, 7, 8, 9, 12)

@@ -16,7 +16,7 @@ from duly.errors import StoreUnavailable
 from duly.stores.statements import StoreQueries
 from duly.verbs import dead_letters
 from tests.cli.conftest import Shell, Spawn, wait_until
-from tests.letters import dead
+from tests.dead_letters import dead
 
 NOBODY = "01a1e15c-88fe-77cf-98f6-68e11067ac37"
 
@@ -62,7 +62,7 @@ def test_dead_letters_are_listed_by_what_their_errors_say_and_when_they_failed(o
 # -- replaying
 
 
-def test_ids_are_replayed_one_by_one(on: Shell, url: str) -> None:
+def test_dead_letters_are_replayed_by_their_ids(on: Shell, url: str) -> None:
     ids = letters(url, 3)
     result = on("events", "replay", ids[0], NOBODY, ids[2])
     assert (result.code, result.err) == (1, f"duly: there is no event {NOBODY}\n")
@@ -70,7 +70,7 @@ def test_ids_are_replayed_one_by_one(on: Shell, url: str) -> None:
     assert on("events", "replay", ids[1], "--tenant", "acme").code == 1
 
 
-def test_all_are_replayed_that_the_filters_find(on: Shell, url: str) -> None:
+def test_all_dead_letters_that_the_filters_find_are_replayed(on: Shell, url: str) -> None:
     [full] = letters(url, error="HTTP 503")
     [gone] = letters(url, error="HTTP 410")
     [theirs] = letters(url, error="HTTP 503", tenant="acme")
@@ -85,7 +85,7 @@ def test_all_are_replayed_that_the_filters_find(on: Shell, url: str) -> None:
     assert on.show(waiting)["history"] == []
 
 
-def test_at_a_rate_they_come_back_one_after_the_other(on: Shell, url: str) -> None:
+def test_dead_letters_replayed_at_a_rate_come_back_one_after_the_other(on: Shell, url: str) -> None:
     ids = letters(url, 5)
     result = on("events", "replay", "--all", "--yes", "--rate", "30/m", "--limit", 4)
     assert result.code == 0
@@ -97,7 +97,7 @@ def test_at_a_rate_they_come_back_one_after_the_other(on: Shell, url: str) -> No
     assert "ready in " in on("events", "list", "--status", "pending").out
 
 
-def test_all_are_discarded_with_the_reason(on: Shell, url: str) -> None:
+def test_all_dead_letters_are_discarded_with_the_reason(on: Shell, url: str) -> None:
     ids = letters(url, 3)
     result = on("events", "discard", "--all", "--yes", "--limit", 2, "--reason", "too late")
     assert (result.code, result.err) == (0, "")
@@ -106,7 +106,7 @@ def test_all_are_discarded_with_the_reason(on: Shell, url: str) -> None:
     assert on.show(ids[0])["history"][-1]["detail"] == "too late"
 
 
-def test_finding_none_says_so(on: Shell) -> None:
+def test_finding_no_dead_letters_says_so(on: Shell) -> None:
     for verb in ("replay", "discard"):
         result = on("events", verb, "--all")
         assert (result.code, result.out, result.err) == (0, "", "no such dead letters\n")
@@ -114,7 +114,7 @@ def test_finding_none_says_so(on: Shell) -> None:
     assert told == {"replayed": 0, "last_ready_at": None, "left_alone": 0, "complete": True, "dry_run": False}
 
 
-def test_programs_are_told_in_json(on: Shell, url: str) -> None:
+def test_a_replay_is_told_to_programs_in_json(on: Shell, url: str) -> None:
     ids = letters(url, 3)
     told = on("events", "replay", "--all", "--yes", "--limit", 2, "--rate", "1/h", "--json").json
     assert told.pop("last_ready_at") == on.show(ids[1])["ready_at"]
@@ -126,7 +126,7 @@ def test_programs_are_told_in_json(on: Shell, url: str) -> None:
 # -- looking before
 
 
-def test_a_dry_run_tells_the_kinds_and_changes_nothing(on: Shell, url: str) -> None:
+def test_a_dry_run_tells_the_kinds_of_dead_letters_and_changes_nothing(on: Shell, url: str) -> None:
     hook = {"webhook": "https://hooks.example/in?token=1"}
     ids = [*letters(url, 3), *letters(url, 2, type="other", tenant="acme"), *letters(url, target=hook)]
     result = on("events", "replay", "--all", "--dry-run", "--rate", "2/s")
@@ -152,7 +152,7 @@ def test_a_dry_run_tells_the_kinds_and_changes_nothing(on: Shell, url: str) -> N
     )
 
 
-def test_many_kinds_are_told_by_the_most_frequent(on: Shell, url: str) -> None:
+def test_of_many_kinds_of_dead_letters_the_most_frequent_are_told(on: Shell, url: str) -> None:
     letters(url, 2, target={"webhook": "https://often.example"})
     for number in range(11):
         letters(url, target={"webhook": f"https://{number}.example"})
@@ -164,7 +164,7 @@ def test_many_kinds_are_told_by_the_most_frequent(on: Shell, url: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
 @pytest.mark.parametrize("verb", ["replay", "discard"])
-def test_nobody_at_a_terminal_must_say_yes_beforehand(on: Shell, url: str, verb: str, words: list[str]) -> None:
+def test_without_a_terminal_a_replay_of_all_needs_yes(on: Shell, url: str, verb: str, words: list[str]) -> None:
     ids = letters(url, 2)
     result = on("events", verb, "--all", *words)
     assert (result.code, result.out) == (2, "")
@@ -187,7 +187,9 @@ def test_nobody_at_a_terminal_must_say_yes_beforehand(on: Shell, url: str, verb:
     ],
 )
 @pytest.mark.parametrize("verb", ["replay", "discard"])
-def test_wrong_use_does_nothing_and_says_what_to_do(lite: Shell, verb: str, words: list[str], said: str) -> None:
+def test_wrong_use_of_replay_and_discard_does_nothing_and_says_what_to_do(
+    lite: Shell, verb: str, words: list[str], said: str
+) -> None:
     ids = letters("sqlite:///duly.db")
     result = lite("events", verb, *words)
     assert (result.code, result.out) == (2, "")
@@ -197,7 +199,7 @@ def test_wrong_use_does_nothing_and_says_what_to_do(lite: Shell, verb: str, word
 
 
 @pytest.mark.parametrize("words", [["--all", "--rate", "fast", "--yes"], [NOBODY, "--rate", "5/s"]])
-def test_a_rate_must_be_one_and_needs_all(lite: Shell, words: list[str]) -> None:
+def test_a_rate_of_replay_must_be_valid_and_needs_all(lite: Shell, words: list[str]) -> None:
     assert lite("events", "replay", *words).code == 2
     assert "--rate" in lite("events", "discard", "--all", "--rate", "5/s").err, "there is nothing to spread"
 
@@ -228,7 +230,9 @@ def typed(shell: Shell, url: str, answer: bytes, *words: str) -> tuple[int, str]
 
 
 @pytest.mark.parametrize("answer", [b"y\n", b"YES\n"])
-def test_at_a_terminal_the_kinds_are_shown_and_somebody_is_asked(lite: Shell, answer: bytes) -> None:
+def test_at_a_terminal_the_kinds_of_dead_letters_are_shown_and_confirmation_is_asked(
+    lite: Shell, answer: bytes
+) -> None:
     ids = letters("sqlite:///duly.db", 3)
     code, drawn = typed(lite, "sqlite:///duly.db", answer, "replay", "--all", "--rate", "1/s")
     assert code == 0
@@ -240,7 +244,7 @@ def test_at_a_terminal_the_kinds_are_shown_and_somebody_is_asked(lite: Shell, an
 
 
 @pytest.mark.parametrize("answer", [b"n\n", b"\n", b"yeah\n", b"\x04"])
-def test_at_a_terminal_anything_but_yes_does_nothing(lite: Shell, answer: bytes) -> None:
+def test_at_a_terminal_any_answer_but_yes_replays_nothing(lite: Shell, answer: bytes) -> None:
     ids = letters("sqlite:///duly.db", 3)
     code, drawn = typed(lite, "sqlite:///duly.db", answer, "discard", "--all")
     assert code == 1
@@ -248,7 +252,7 @@ def test_at_a_terminal_anything_but_yes_does_nothing(lite: Shell, answer: bytes)
     assert statuses(lite, ids) == ["FAILED"] * 3
 
 
-def test_at_a_terminal_nobody_is_asked_who_said_yes(lite: Shell) -> None:
+def test_at_a_terminal_the_option_yes_skips_the_confirmation(lite: Shell) -> None:
     letters("sqlite:///duly.db", 3)
     code, drawn = typed(lite, "sqlite:///duly.db", b"", "replay", "--all", "--yes")
     assert code == 0
@@ -258,7 +262,7 @@ def test_at_a_terminal_nobody_is_asked_who_said_yes(lite: Shell) -> None:
 # -- how far it is, and going on
 
 
-def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_replay_tells_its_progress_now_and_then(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "LETTERS_PER_TRANSACTION", 2)
     monkeypatch.setattr("duly.cli.progress.LINE_EVERY_ITEMS", 4)
     letters("sqlite:///duly.db", 9)
@@ -266,7 +270,7 @@ def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.Mo
     assert [line.split(", ")[0] for line in lines] == ["4 of 9 replayed", "8 of 9 replayed"]
 
 
-def test_a_store_that_fails_leaves_what_is_done_and_says_how_to_go_on(
+def test_a_replay_whose_store_fails_keeps_what_is_done_and_says_how_to_go_on(
     on: Shell, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = letters(url, 9)
@@ -292,7 +296,7 @@ def test_a_store_that_fails_leaves_what_is_done_and_says_how_to_go_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_ends_it_between_two_transactions(
+def test_an_interruption_ends_a_replay_between_two_transactions(
     on: Shell, spawn: Spawn, url: str, number: signal.Signals
 ) -> None:
     letters(url, 20_000)
@@ -307,7 +311,7 @@ def test_an_interruption_ends_it_between_two_transactions(
     assert "Traceback" not in process.output
 
 
-def test_what_somebody_else_has_locked_is_left_alone_and_told(on: Shell, url: str) -> None:
+def test_dead_letters_that_somebody_else_has_locked_are_left_alone_and_told(on: Shell, url: str) -> None:
     if url.startswith("sqlite"):
         pytest.skip("nobody else can write while somebody has it locked")
     ids = letters(url, 3)

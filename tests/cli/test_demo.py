@@ -95,7 +95,7 @@ def test_the_demo_runs_on_the_database_it_is_given_and_tells_programs_in_json(
     assert not list(tmp_path.glob("*.db"))
 
 
-def test_without_what_sends_webhooks_the_demo_goes_without(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_aiohttp_the_demo_runs_without_webhooks(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.cli.demo.commands.find_spec", lambda _: None)
     done = shell("demo", "--for", "2s")
     assert (done.code, done.err) == (0, "")
@@ -111,7 +111,7 @@ def test_a_key_that_cannot_be_used_is_not_blamed_on_the_database(shell: Shell) -
     assert "--db" not in done.err
 
 
-async def test_the_receiver_takes_only_what_is_signed_and_each_once() -> None:
+async def test_the_receiver_of_the_demo_takes_only_signed_webhooks_and_each_once() -> None:
     heard: list[Arrival] = []
     body = b'{"type": "order.shipped", "timestamp": "2026-12-01T09:00:00Z", "data": "order 5"}'
     async with Receiver(heard.append) as receiver, aiohttp.ClientSession() as session:
@@ -141,7 +141,7 @@ def test_ctrl_c_ends_the_demo_in_good_order(spawn: Spawn) -> None:
     assert "Traceback" not in demo.output
 
 
-def test_on_a_terminal_it_is_drawn_live_and_runs_until_stopped(tmp_path: Path) -> None:
+def test_on_a_terminal_the_demo_is_drawn_live_and_runs_until_stopped(tmp_path: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)

@@ -46,7 +46,7 @@ def test_a_postgres_that_forgets_after_a_power_cut_fails(shell: Shell, clean_pos
     assert "set fsync and full_page_writes to on" in done.out
 
 
-def test_a_database_that_is_not_there_fails_and_the_rest_is_left_out(shell: Shell) -> None:
+def test_a_missing_database_fails_and_the_other_checks_are_left_out(shell: Shell) -> None:
     done = shell("doctor", "--db", "postgresql://ada:secret@127.0.0.1:1/x")
     assert done.code == 1
     assert "FAIL  database" in done.out
@@ -98,7 +98,7 @@ def test_overdue_events_and_dead_letters_are_warnings(on: Shell) -> None:
     assert (found["dead letters"]["level"], found["dead letters"]["found"]) == ("warn", "1 event")
 
 
-def test_what_a_crash_left_counts_as_waiting(on: Shell, url: str) -> None:
+def test_an_event_that_a_crash_interrupted_counts_as_waiting(on: Shell, url: str) -> None:
     on.at("now", "--type", "greet")
     interrupt(url)
     assert checks(on)["waiting"]["found"].startswith("1 event")
@@ -162,7 +162,7 @@ def test_a_target_that_is_disabled_is_a_warning_with_how_to_open_it(keyed: Shell
     assert "`duly targets enable crm --tenant acme`" in found["advice"]
 
 
-def test_of_many_that_are_parked_only_some_are_told(keyed: Shell) -> None:
+def test_of_many_parked_targets_only_some_are_told(keyed: Shell) -> None:
     keyed("targets", "disable", *(f"https://{number}.example" for number in range(12)))
     told = [check for check in keyed("doctor", "--json").json["checks"] if check["subject"] == "targets"]
     assert len(told) == 11
@@ -208,7 +208,7 @@ def break_rows(url: str, *statements: str) -> None:
     asyncio.run(execute())
 
 
-def test_rows_that_agree_pass_and_it_is_told_how_many_were_read(on: Shell, url: str) -> None:
+def test_consistent_rows_pass_and_the_doctor_tells_how_many_were_read(on: Shell, url: str) -> None:
     on.at("+1h", "--type", "greet")
     agree = "agree with each other, with their schedules and their history"
     assert (checks(on)["rows"]["level"], checks(on)["rows"]["found"]) == ("ok", f"1 event {agree}")
@@ -240,7 +240,7 @@ def test_of_many_contradictions_only_some_are_told(on: Shell, url: str) -> None:
     assert (len(told), told[-1]) == (11, "and 2 more that contradict each other")
 
 
-def test_what_is_advised_for_a_schedule_without_a_next_event_helps(on: Shell, url: str) -> None:
+def test_the_advice_for_a_schedule_without_a_next_event_helps(on: Shell, url: str) -> None:
     on("schedules", "put", "tidy", "--type", "greet", "--every", "1h")
     break_rows(url, "DELETE FROM duly.events")
     found = checks(on)["rows"]
@@ -251,7 +251,7 @@ def test_what_is_advised_for_a_schedule_without_a_next_event_helps(on: Shell, ur
     assert checks(on)["rows"]["level"] == "ok"
 
 
-def test_what_is_advised_for_what_is_held_for_no_reason_helps(on: Shell, url: str) -> None:
+def test_the_advice_for_an_event_held_for_no_reason_helps(on: Shell, url: str) -> None:
     on("schedules", "put", "tidy", "--type", "greet", "--every", "1h", "--paused")
     break_rows(url, "UPDATE duly.schedules SET enabled = true, halted = NULL")
     found = checks(on)["rows"]
@@ -262,7 +262,7 @@ def test_what_is_advised_for_what_is_held_for_no_reason_helps(on: Shell, url: st
     assert checks(on)["rows"]["level"] == "ok"
 
 
-def test_what_is_advised_for_what_waits_for_a_target_that_is_not_parked_helps(keyed: Shell, url: str) -> None:
+def test_the_advice_for_an_event_that_waits_for_a_target_that_is_not_parked_helps(keyed: Shell, url: str) -> None:
     keyed("targets", "disable", "crm", "--tenant", "acme")
     keyed.at("now", "--type", "x", "--target", "crm", "--tenant", "acme")
     keyed("tick")

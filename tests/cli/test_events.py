@@ -34,7 +34,7 @@ def interrupt(url: str, *, times: int = 1) -> None:
 # -- finding
 
 
-def test_each_filter_finds_what_it_says(on: Shell) -> None:
+def test_each_filter_of_events_finds_what_it_says(on: Shell) -> None:
     done = on.at("2020-01-01T00:00:00Z", "--type", "greet", "--key", "k")
     on("tick", "--app", "shop")
     dead = on.at("2021-01-01T00:00:00Z", "--type", "reject", "--tenant", "acme")
@@ -57,7 +57,7 @@ def test_each_filter_finds_what_it_says(on: Shell) -> None:
     assert ids(on, "--type", "greet", "--status", "completed") == [done]
 
 
-def test_pages_follow_one_another_without_gaps_or_repeats(on: Shell) -> None:
+def test_pages_of_events_follow_one_another_without_gaps_or_repeats(on: Shell) -> None:
     all_ids = [on.at("+1h", "--type", "greet") for _ in range(5)][::-1]
     seen, after = [], []
     while True:
@@ -69,14 +69,14 @@ def test_pages_follow_one_another_without_gaps_or_repeats(on: Shell) -> None:
     assert seen == [all_ids[:2], all_ids[2:4], all_ids[4:]]
 
 
-def test_the_last_page_does_not_promise_another(on: Shell) -> None:
+def test_the_last_page_of_events_does_not_promise_another(on: Shell) -> None:
     two = [on.at("+1h", "--type", "greet") for _ in range(2)][::-1]
     assert on("events", "list", "--limit", 2, "--json").json["next"] is None
     assert on("events", "list", "--limit", 2).err == ""
     assert on("events", "list", "--limit", 1).err == f"there are more: add --after {two[0]}\n"
 
 
-def test_finding_nothing_says_so(on: Shell) -> None:
+def test_a_list_without_events_says_so(on: Shell) -> None:
     done = on("events", "list")
     assert (done.code, done.out, done.err) == (0, "", "no such events\n")
     assert on("events", "list", "--json").json == {"events": [], "next": None}
@@ -86,7 +86,7 @@ def test_finding_nothing_says_so(on: Shell) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 100, 149, 150, 160, 200])
-def test_the_list_fits_and_shows_ids_whole(on: Shell, columns: int) -> None:
+def test_the_list_of_events_fits_the_terminal_and_shows_ids_whole(on: Shell, columns: int) -> None:
     on.set(COLUMNS=str(columns))
     long = "invoices.quarterly.overdue-reminder"
     listed = [
@@ -141,7 +141,7 @@ def test_show_tells_each_error_and_when_the_next_try_is(on: Shell) -> None:
     assert "attempt 2 may start" in shown
 
 
-def test_show_tells_what_is_under_way_and_what_a_crash_left(on: Shell, url: str) -> None:
+def test_show_tells_of_an_event_under_way_and_of_one_that_a_crash_interrupted(on: Shell, url: str) -> None:
     id = on.at("now", "--type", "greet")
     interrupt(url)
     shown = on("events", "show", id).out
@@ -150,7 +150,7 @@ def test_show_tells_what_is_under_way_and_what_a_crash_left(on: Shell, url: str)
     assert "interrupted" in on("events", "list").out
 
 
-def test_show_tells_what_a_key_was_moved_from(on: Shell) -> None:
+def test_show_tells_from_when_a_keyed_timer_was_moved(on: Shell) -> None:
     id = on.at("2031-01-01T00:00:00Z", "--type", "greet", "--key", "k")
     on.at("2032-01-01T00:00:00Z", "--type", "greet", "--key", "k")
     assert [entry["act"] for entry in on.show(id)["history"]] == ["moved"]
@@ -201,7 +201,7 @@ def test_reschedule_moves_an_event_that_has_not_started(on: Shell, when: list[st
         assert after == "2031-01-01T08:00:00Z"
 
 
-def test_what_the_state_does_not_allow_fails_with_the_reason(on: Shell) -> None:
+def test_an_act_that_the_status_does_not_allow_fails_with_the_reason(on: Shell) -> None:
     id = on.at("now", "--type", "greet")
     on("tick", "--app", "shop")
     for act in (["cancel", id], ["replay", id], ["discard", id], ["reschedule", id, "+1h"]):
@@ -210,7 +210,7 @@ def test_what_the_state_does_not_allow_fails_with_the_reason(on: Shell) -> None:
         assert f"cannot {act[0]} event {id}: it is COMPLETED" in done.err
 
 
-def test_of_many_ids_one_that_is_refused_does_not_keep_the_others(on: Shell) -> None:
+def test_one_refused_id_of_many_does_not_keep_the_others(on: Shell) -> None:
     first, last = (on.at("+1h", "--type", "greet") for _ in range(2))
     done = on("events", "cancel", first, NOBODY, last)
     assert done.code == 1

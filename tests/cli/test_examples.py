@@ -31,7 +31,7 @@ def test_every_example_is_tested() -> None:
     }
 
 
-def test_the_timers_fire_in_their_order(tmp_path: Path) -> None:
+def test_the_timers_of_the_example_fire_in_their_order(tmp_path: Path) -> None:
     assert run("timers.py", tmp_path).splitlines() == [f"the {kind} egg is done" for kind in ("soft", "medium", "hard")]
 
 
@@ -61,7 +61,7 @@ def shop(on: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return on
 
 
-def test_the_apps_handlers_run(shop: Shell, url: str) -> None:
+def test_the_handlers_of_the_example_app_run(shop: Shell, url: str) -> None:
     shop.at("now", "--type", "invoice.overdue", "--payload", '{"invoice": 7}')
     shop.at("now", "--type", "cart.abandoned", "--payload", '{"email": "ada@example.com"}')
     shop.at("now", "--type", "ledger.close", "--payload", '{"month": "May"}')
@@ -78,7 +78,7 @@ def test_the_apps_handlers_run(shop: Shell, url: str) -> None:
     assert asyncio.run(closings()) == ["May"]
 
 
-def test_the_apps_schedule_is_written_when_it_runs(shop: Shell) -> None:
+def test_the_schedule_of_the_example_app_is_written_when_it_runs(shop: Shell) -> None:
     shop("tick")
     [event] = shop("events", "list", "--type", "hourly_report", "--json").json["events"]
     assert event["status"] == "PENDING"

@@ -60,7 +60,7 @@ def check_unspent(shown: Any) -> None:
         assert "this worker has no free file descriptor: raise its limit (ulimit -n" in entry["detail"]
 
 
-def test_what_a_worker_without_descriptors_cannot_do_spends_no_attempt_and_is_done_later(
+def test_events_of_a_worker_without_free_descriptors_spend_no_attempt_and_are_done_later(
     on: Shell, url: str, spawn: Spawn, receiver: Receiver
 ) -> None:
     worker = working(on, spawn, url)
@@ -91,7 +91,7 @@ runpy.run_module("duly", run_name="__main__")
 
 
 @pytest.mark.parametrize("words", [["worker"], ["serve", "--port", "0"], ["timer-service"]], ids=lambda words: words[0])
-def test_commands_that_stay_may_open_as_many_files_as_the_system_allows(
+def test_long_running_commands_may_open_as_many_files_as_the_system_allows(
     lite: Shell, tmp_path: Path, words: list[str]
 ) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

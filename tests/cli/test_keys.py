@@ -30,7 +30,7 @@ def listed(shell: Shell, *words: object) -> Any:
     return json.loads(keys(shell, "list", *words, "--json"))["keys"]
 
 
-def test_a_key_is_shown_once_with_how_to_use_it(on: Shell, url: str) -> None:
+def test_a_new_api_key_is_shown_once_with_how_to_use_it(on: Shell, url: str) -> None:
     done = on("keys", "create", "crm", "--tenant", "acme", "--scope", "write", "--expires", "90d", "--rate", "100/s")
     assert done.code == 0
     first, key = done.out.splitlines()
@@ -63,7 +63,7 @@ def test_the_first_key_makes_the_database(shell: Shell) -> None:
     assert len(listed(shell)) == 1
 
 
-def test_the_list_shows_what_keys_allow_and_how_they_are(on: Shell) -> None:
+def test_the_list_of_keys_shows_scopes_and_states(on: Shell) -> None:
     created(on, "old", "--expires", "+1s")
     created(on, "gone")
     created(on, "new", "--tenant", "acme", "--scope", "admin", "--rate", "5/s")
@@ -87,7 +87,7 @@ def test_a_key_of_all_tenants_says_so(on: Shell) -> None:
     assert re.search(r"watch .* ops and all tenants +read +active ", keys(on, "list"))
 
 
-def test_the_list_has_pages_and_can_be_one_tenants(on: Shell) -> None:
+def test_the_list_of_keys_has_pages_and_can_be_of_one_tenant(on: Shell) -> None:
     ids = [created(on, f"key {n}", "--tenant", "acme" if n else "beta")["id"] for n in range(3)]
     page = on("keys", "list", "--limit", 1, "--json").json
     assert [key["id"] for key in page["keys"]] == [page["next"]] == [ids[2]]
@@ -108,7 +108,7 @@ def test_keys_are_revoked_by_id_and_by_name(on: Shell) -> None:
     assert (gone.code, "there is no active key 'other'" in gone.err) == (1, True)
 
 
-def test_a_name_that_several_have_is_refused(on: Shell) -> None:
+def test_revoking_by_a_name_that_several_keys_have_is_refused(on: Shell) -> None:
     ids = [created(on, "crm")["id"] for _ in range(2)]
     refused = on("keys", "revoke", "crm")
     assert refused.code == 1
@@ -118,7 +118,7 @@ def test_a_name_that_several_have_is_refused(on: Shell) -> None:
     assert {key["state"] for key in listed(on)} == {"revoked"}
 
 
-def test_what_one_refuses_does_not_keep_others_from_being_revoked(on: Shell) -> None:
+def test_a_key_that_cannot_be_revoked_does_not_keep_others_from_being_revoked(on: Shell) -> None:
     created(on, "crm")
     done = on("keys", "revoke", "nobody", "crm", "--json")
     assert done.code == 1
@@ -126,7 +126,7 @@ def test_what_one_refuses_does_not_keep_others_from_being_revoked(on: Shell) -> 
     assert done.error["type"] == "NotFound"
 
 
-def test_a_name_may_look_like_an_id(on: Shell) -> None:
+def test_the_name_of_a_key_may_look_like_an_id(on: Shell) -> None:
     name = "01900000-0000-7000-8000-000000000000"
     created(on, name)
     keys(on, "revoke", name)
@@ -147,7 +147,7 @@ def test_a_name_may_look_like_an_id(on: Shell) -> None:
         (["revoke"], "duly keys list"),
     ],
 )
-def test_wrong_use_says_what_is_right(lite: Shell, words: list[str], told: str) -> None:
+def test_wrong_use_of_keys_says_what_is_right(lite: Shell, words: list[str], told: str) -> None:
     done = lite("keys", *words)
     assert (done.code, done.out) == (2, "")
     assert told in done.err

@@ -31,7 +31,9 @@ def test_migrate_tells_what_it_applied_and_does_it_once(shell: Shell, empty_url:
     assert asyncio.run(works(empty_url))
 
 
-def test_what_a_migration_changes_for_people_is_said_to_those_who_had_a_database(shell: Shell, tmp_path: Path) -> None:
+def test_a_change_that_people_notice_is_told_when_an_existing_database_is_migrated(
+    shell: Shell, tmp_path: Path
+) -> None:
     older = [one for one in migrations("sqlite") if one.version < 8]
     with closing(apsw.Connection(str(tmp_path / "older.db"))) as connection:
         connection.execute(script("sqlite", older))
@@ -40,7 +42,7 @@ def test_what_a_migration_changes_for_people_is_said_to_those_who_had_a_database
     assert "note:" not in shell("migrate", "--db", f"sqlite:///{tmp_path}/new.db").err
 
 
-def test_migrate_tells_programs_the_same(shell: Shell, empty_url: str) -> None:
+def test_migrate_tells_programs_in_json_what_it_applied(shell: Shell, empty_url: str) -> None:
     first, second = (shell("migrate", "--db", empty_url, "--json").json for _ in range(2))
     assert first["applied"][0] == "0001_events"
     assert second == {"applied": [], "version": first["version"]}
@@ -59,7 +61,7 @@ def test_status_tells_what_is_pending_and_applies_nothing(shell: Shell, new_post
     assert shell("migrate", "--status", "--db", url, "--json").json["current"] is True
 
 
-def test_looking_does_not_migrate(shell: Shell, new_postgres: Callable[[], str]) -> None:
+def test_commands_that_only_read_do_not_migrate(shell: Shell, new_postgres: Callable[[], str]) -> None:
     url = new_postgres()
     done = shell("events", "list", "--db", url)
     assert done.code == 1
@@ -67,7 +69,7 @@ def test_looking_does_not_migrate(shell: Shell, new_postgres: Callable[[], str])
     assert shell("migrate", "--status", "--db", url, "--json").json["version"] == 0
 
 
-def test_the_sql_makes_a_sqlite_database_that_duly_accepts(shell: Shell, tmp_path: Path) -> None:
+def test_the_printed_sql_makes_a_sqlite_database_that_duly_accepts(shell: Shell, tmp_path: Path) -> None:
     url = "sqlite:///by-hand.db"
     printed = shell("migrate", "--sql", "--db", url)
     assert printed.code == 0
@@ -77,7 +79,9 @@ def test_the_sql_makes_a_sqlite_database_that_duly_accepts(shell: Shell, tmp_pat
     assert shell("migrate", "--db", url).out.startswith("nothing to apply")
 
 
-def test_the_sql_makes_a_postgres_database_that_duly_accepts(shell: Shell, new_postgres: Callable[[], str]) -> None:
+def test_the_printed_sql_makes_a_postgres_database_that_duly_accepts(
+    shell: Shell, new_postgres: Callable[[], str]
+) -> None:
     url = new_postgres()
     printed = shell("migrate", "--sql", "--db", url)
     assert printed.code == 0
@@ -89,7 +93,7 @@ def test_the_sql_makes_a_postgres_database_that_duly_accepts(shell: Shell, new_p
     assert shell("migrate", "--db", url).out.startswith("nothing to apply")
 
 
-def test_the_sql_makes_the_tables_that_migrate_makes(shell: Shell, tmp_path: Path) -> None:
+def test_the_printed_sql_makes_the_tables_that_migrate_makes(shell: Shell, tmp_path: Path) -> None:
     shell("migrate", "--db", "sqlite:///a.db")
     with closing(apsw.Connection(str(tmp_path / "b.db"))) as connection:
         connection.execute(shell("migrate", "--sql", "--db", "sqlite:///b.db").out)
@@ -101,14 +105,14 @@ def test_the_sql_makes_the_tables_that_migrate_makes(shell: Shell, tmp_path: Pat
     assert tables[:2] == tables[2:]
 
 
-def test_the_sql_of_a_current_database_is_empty(on: Shell) -> None:
+def test_the_printed_sql_of_a_current_database_is_empty(on: Shell) -> None:
     done = on("migrate", "--sql")
     assert (done.code, done.out) == (0, "")
     assert "nothing to apply" in done.err
     assert on("migrate", "--sql", "--json").json["sql"] == ""
 
 
-def test_the_sql_starts_from_the_version_the_database_has() -> None:
+def test_the_printed_sql_starts_from_the_version_the_database_has() -> None:
     missing = [Migration(2, "schedules", "CREATE TABLE more (id text);")]
     for dialect in ("sqlite", "postgres"):
         written = script(dialect, missing)
@@ -117,7 +121,7 @@ def test_the_sql_starts_from_the_version_the_database_has() -> None:
         assert "0001" not in written
 
 
-def test_the_sql_of_a_database_that_cannot_be_reached_is_for_an_empty_one(shell: Shell) -> None:
+def test_the_printed_sql_of_an_unreachable_database_is_for_an_empty_one(shell: Shell) -> None:
     done = shell("migrate", "--sql", "--db", "postgresql://127.0.0.1:1/x")
     assert done.code == 0
     assert "CREATE TABLE duly.events" in done.out
@@ -130,7 +134,7 @@ def test_migrating_a_database_that_cannot_be_reached_fails(shell: Shell) -> None
     assert "check that the database runs" in done.err
 
 
-def test_a_user_without_rights_is_told_so(shell: Shell, clean_postgres: str) -> None:
+def test_migrating_as_a_user_without_rights_says_so(shell: Shell, clean_postgres: str) -> None:
     with psycopg.connect(clean_postgres, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS weak")
         connection.execute("CREATE ROLE weak LOGIN")
@@ -146,7 +150,7 @@ def test_a_user_without_rights_is_told_so(shell: Shell, clean_postgres: str) -> 
 
 
 @pytest.mark.skipif(subprocess.call(["which", "psql"], stdout=subprocess.DEVNULL) != 0, reason="psql is not installed")
-def test_psql_takes_the_sql(shell: Shell, new_postgres: Callable[[], str]) -> None:
+def test_psql_runs_the_printed_sql(shell: Shell, new_postgres: Callable[[], str]) -> None:
     url = new_postgres()
     sql = shell("migrate", "--sql", "--db", url).out
     subprocess.run(["psql", "-q", "-v", "ON_ERROR_STOP=1", url], input=sql, text=True, check=True, capture_output=True)

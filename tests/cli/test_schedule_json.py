@@ -53,7 +53,7 @@ def problems(written: Any, **elsewhere: str) -> dict[str, str]:
     return dict(refused.value.problems)
 
 
-async def test_all_that_can_be_said_is_written_as_it_was_read(duly: Duly) -> None:
+async def test_every_field_of_a_schedule_is_written_as_json_as_it_was_read(duly: Duly) -> None:
     async with duly:
         await duly.schedules.put("load", every("1h"), "load")
         await duly.schedules.put(**read_schedule(FULL))
@@ -65,7 +65,7 @@ async def test_all_that_can_be_said_is_written_as_it_was_read(duly: Duly) -> Non
     assert written["created_at"] == "2026-12-01T12:00:00Z"
 
 
-async def test_what_was_left_out_is_written_with_its_defaults(duly: Duly) -> None:
+async def test_fields_that_were_left_out_are_written_with_their_defaults(duly: Duly) -> None:
     async with duly:
         written = plain(SCHEDULE_JSON.write(await duly.schedules.put(**read_schedule(MINIMAL))))
     assert written["misfire"] == {"policy": "latest", "tolerance": "30s", "limit": 100}
@@ -113,7 +113,7 @@ async def test_a_schedule_can_be_written_edited_and_put(duly: Duly) -> None:
     assert not changed.enabled
 
 
-def test_every_problem_is_told_at_once_and_each_by_its_place() -> None:
+def test_every_problem_of_a_schedule_is_told_at_once_with_its_path() -> None:
     found = problems(
         {
             "nam": "report",
@@ -144,7 +144,7 @@ def test_every_problem_is_told_at_once_and_each_by_its_place() -> None:
 
 
 @pytest.mark.parametrize("written", [None, 7, "weekly", [MINIMAL]])
-def test_what_is_no_object_is_refused(written: Any) -> None:
+def test_json_of_a_schedule_that_is_no_object_is_refused(written: Any) -> None:
     assert "expected an object" in problems(written)["schedule"]
 
 
@@ -159,7 +159,7 @@ def test_a_name_from_elsewhere_may_not_contradict_the_objects_own() -> None:
     assert "is not 'digest'" in problems(MINIMAL, name="digest")["name"]
 
 
-def test_what_is_null_is_as_if_it_was_left_out() -> None:
+def test_a_null_field_is_as_if_it_was_left_out() -> None:
     assert read_schedule(MINIMAL | dict.fromkeys(("payload", "retry", "misfire", "enabled", "timezone"))) == MINIMAL
 
 
@@ -173,7 +173,7 @@ async def test_a_schedule_that_somebody_broke_by_hand_can_still_be_written(duly:
     assert set(written) == {*FIELDS, *READ_ONLY}
 
 
-async def test_what_the_verbs_return_is_written_as_well(duly: Duly) -> None:
+async def test_what_the_verbs_of_schedules_return_is_written_as_json(duly: Duly) -> None:
     async with duly:
         await duly.schedules.put("tokyo", cron("0 9 * * *", timezone="Asia/Tokyo"), "x", enabled=False)
         resumed = plain((await duly.schedules.resume("tokyo")).to_json())
@@ -189,7 +189,7 @@ async def test_what_the_verbs_return_is_written_as_well(duly: Duly) -> None:
         assert (filled["label"], len(filled["events"]), filled["existing"]) == ("again", 2, 0)
 
 
-async def test_an_event_tells_where_its_clocks_are_and_what_they_show(duly: Duly) -> None:
+async def test_an_event_of_a_schedule_tells_its_zone_and_local_time(duly: Duly) -> None:
     async with duly:
         tokyo = await duly.schedules.put("tokyo", cron("0 9 * * *", timezone="Asia/Tokyo"), "x")
         await duly.schedules.reschedule("tokyo", datetime(2026, 12, 2, 1, tzinfo=UTC))

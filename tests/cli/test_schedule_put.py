@@ -21,7 +21,7 @@ def type_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 # -- putting
 
 
-def test_put_says_what_it_did_and_when_it_fires_next(on: Shell) -> None:
+def test_schedules_put_says_what_it_did_and_when_the_schedule_fires_next(on: Shell) -> None:
     put = ("put", "weekly", "--type", "report", "--cron", "0 9 * * MON", *BRUSSELS)
     assert re.fullmatch(
         r"created weekly  cron 0 9 \* \* MON in Europe/Brussels  next 20\S+ 0[78]:00:00 UTC, in .+\n",
@@ -57,7 +57,7 @@ def test_each_kind_of_rule_can_be_put(lite: Shell, options: list[str], rule: dic
     assert {field: put.get(field) for field in rule} == rule
 
 
-def test_what_ends_by_a_change_says_so_and_what_is_over_at_once_is_refused(lite: Shell) -> None:
+def test_a_change_that_ends_a_schedule_says_so_and_a_new_one_that_is_over_is_refused(lite: Shell) -> None:
     over = ["--type", "x", "--once", "2020-01-01T00:00:00Z"]
     refused = lite("schedules", "put", "it", *over)
     assert refused.code == 2
@@ -66,7 +66,7 @@ def test_what_ends_by_a_change_says_so_and_what_is_over_at_once_is_refused(lite:
     assert "it has ended: there is no next" in schedules(lite, "put", "it", *over)
 
 
-def test_a_delay_is_counted_from_now(lite: Shell) -> None:
+def test_the_delay_of_a_rule_is_counted_from_now(lite: Shell) -> None:
     assert "UTC, in 2h" in schedules(lite, "put", "later", "--type", "x", "--once", "+2h")
 
 
@@ -85,14 +85,14 @@ def test_each_policy_can_be_put(lite: Shell) -> None:
     assert (written["exclude"], written["mode"], written["enabled"]) == (["SAT", "12-25"], "shadow", False)
 
 
-def test_what_was_paused_stays_paused_until_it_is_put_as_enabled(lite: Shell) -> None:
+def test_a_paused_schedule_stays_paused_until_it_is_put_as_enabled(lite: Shell) -> None:
     assert schedules(lite, "put", "it", *DAILY, "--paused").endswith("  paused\n")
     assert schedules(lite, "put", "it", *DAILY).startswith("unchanged it")
     assert not shown(lite, "it")["enabled"]
     assert "next 20" in schedules(lite, "put", "it", *DAILY, "--enabled")
 
 
-def test_putting_makes_the_database_and_looking_does_not(shell: Shell) -> None:
+def test_putting_a_schedule_makes_the_database_and_reading_does_not(shell: Shell) -> None:
     shell.set(DULY_DATABASE_URL="sqlite:///new.db")
     assert "`duly migrate`" in shell("schedules", "list").err
     assert not (shell.folder / "new.db").exists()
@@ -129,7 +129,7 @@ def test_all_schedules_can_be_taken_to_another_database(lite: Shell) -> None:
         ]
 
 
-def test_of_a_list_one_that_is_refused_does_not_keep_the_others(lite: Shell) -> None:
+def test_one_refused_schedule_of_a_list_does_not_keep_the_others(lite: Shell) -> None:
     good = {"name": "good", "type": "x", "rule": {"every": "1h"}}
     lite.write("some.json", json.dumps([{"name": "bad", "type": "x", "rule": {}, "foo": 1}, 7, good]))
     result = lite("schedules", "put", "--file", "some.json")

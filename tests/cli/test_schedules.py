@@ -43,7 +43,7 @@ def long_ago(url: str, act: Callable[[Duly], Awaitable[object]], clock: ManualCl
 
 
 @pytest.mark.parametrize("columns", [80, 130, 160])
-def test_the_list_fits_and_shows_what_matters(lite: Shell, columns: int) -> None:
+def test_the_list_of_schedules_fits_the_terminal_and_shows_what_matters(lite: Shell, columns: int) -> None:
     lite.set(COLUMNS=str(columns))
     schedules(lite, "put", "weekly-report", "--type", "x", "--once", "2035-05-01T09:00", *BRUSSELS)
     schedules(lite, "put", "held-back", *DAILY, "--paused")
@@ -60,7 +60,7 @@ def test_the_list_fits_and_shows_what_matters(lite: Shell, columns: int) -> None
     assert len(listed.splitlines()) == 5 if columns >= 130 else 9
 
 
-def test_the_list_tells_when_each_last_fired(on: Shell) -> None:
+def test_the_list_of_schedules_tells_when_each_last_fired(on: Shell) -> None:
     schedules(on, "put", "greeting", "--type", "greet", "--every", "1h")
     assert shown(on, "greeting")["last_at"] is None
     schedules(on, "trigger", "greeting")
@@ -71,7 +71,7 @@ def test_the_list_tells_when_each_last_fired(on: Shell) -> None:
     assert "last " in schedules(on, "list")
 
 
-def test_pages_follow_one_another_across_tenants(lite: Shell) -> None:
+def test_pages_of_schedules_follow_one_another_across_tenants(lite: Shell) -> None:
     everything = [("acme/fr", "b"), ("acme/fr", "x/y"), ("default", "a"), ("default", "c/d"), ("default", "e")]
     for tenant, name in everything:
         schedules(lite, "put", name, *DAILY, "--tenant", tenant)
@@ -89,13 +89,13 @@ def test_pages_follow_one_another_across_tenants(lite: Shell) -> None:
     assert lite("schedules", "list", "--after", "zz").err == "no more schedules\n"
 
 
-def test_an_empty_list_says_so(on: Shell) -> None:
+def test_a_list_without_schedules_says_so(on: Shell) -> None:
     result = on("schedules", "list")
     assert (result.code, result.out, result.err) == (0, "", "no schedules\n")
     assert json.loads(schedules(on, "list", "--json")) == {"schedules": [], "next": None}
 
 
-def test_with_an_app_what_its_code_declares_no_more_is_marked(on: Shell) -> None:
+def test_schedules_that_the_code_of_the_app_no_longer_declares_are_marked(on: Shell) -> None:
     cool = '\n\n@duly.schedule(every("1h"), name="cool")\nasync def cool(event: Event) -> None: ...\n'
     on.write("declaring.py", DECLARING + cool)
     on("tick", "--app", "declaring")
@@ -188,7 +188,7 @@ def test_a_schedule_that_somebody_broke_by_hand_is_shown_with_its_error(lite: Sh
 # -- looking ahead
 
 
-def test_a_rule_can_be_looked_at_without_a_database(shell: Shell) -> None:
+def test_a_rule_can_be_previewed_without_a_database(shell: Shell) -> None:
     told = schedules(
         shell, "preview", "--cron", "30 2 * * *", *BRUSSELS, "--after", "2027-03-27", "--count", 3, "--db", "sqlite://"
     )
@@ -203,7 +203,7 @@ def test_a_rule_can_be_looked_at_without_a_database(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 160])
-def test_both_of_two_equal_readings_are_told_apart(shell: Shell, columns: int) -> None:
+def test_two_equal_local_times_of_a_preview_are_told_apart(shell: Shell, columns: int) -> None:
     shell.set(COLUMNS=str(columns))
     words = ("--cron", "30 2 * * *", *BRUSSELS, "--after", "2026-10-24T12:00", "--count", 2, "--dst-overlap", "both")
     told = schedules(shell, "preview", *words)
@@ -217,14 +217,14 @@ def test_both_of_two_equal_readings_are_told_apart(shell: Shell, columns: int) -
     ]
 
 
-def test_a_schedule_can_be_looked_at_by_its_name(on: Shell) -> None:
+def test_a_schedule_can_be_previewed_by_its_name(on: Shell) -> None:
     schedules(on, "put", "it", *DAILY, *BRUSSELS, "--exclude", "2035-05-02")
     told = schedules(on, "preview", "it", "--after", "2035-05-01T08:00", "--count", 2)
     assert "2035-05-01 07:00:00  Tue 2035-05-01 09:00:00" in told
     assert "rests on 2035-05-02" in told
 
 
-def test_what_never_fires_again_says_so(shell: Shell) -> None:
+def test_a_preview_of_a_schedule_that_never_fires_again_says_so(shell: Shell) -> None:
     result = shell("schedules", "preview", "--once", "2020-01-01T00:00:00Z")
     assert (result.code, result.out, result.err) == (0, "", "it never fires from then on\n")
 
@@ -238,7 +238,7 @@ def test_the_templates_are_listed(shell: Shell) -> None:
 # -- acting
 
 
-def test_a_pause_holds_and_a_resumption_lets_go(on: Shell) -> None:
+def test_a_pause_holds_the_next_event_and_a_resumption_releases_it(on: Shell) -> None:
     schedules(on, "put", "it", *DAILY)
     assert schedules(on, "pause", "it") == "it is paused: nothing of it starts until it is resumed\n"
     assert schedules(on, "pause", "it") == "it was paused already\n"
@@ -247,7 +247,7 @@ def test_a_pause_holds_and_a_resumption_lets_go(on: Shell) -> None:
     assert schedules(on, "resume", "it").startswith("it was not paused; next 20")
 
 
-def test_what_a_command_passes_over_is_told_with_the_command_that_fires_it(on: Shell) -> None:
+def test_occurrences_that_a_command_passes_over_are_told_with_the_command_that_fires_them(on: Shell) -> None:
     schedules(on, "put", "it", "--type", "x", "--every", "1h")
     told = schedules(on, "reschedule", "it", "+3h30m")
     assert "passed over: 2 occurrences, 20" in told
@@ -266,7 +266,9 @@ def fired_beside(on: Shell) -> list[str | None]:
 
 
 @pytest.mark.parametrize("name", ["it", "-o'clock 日"])
-def test_the_command_that_is_shown_fires_one_when_it_is_run(on: Shell, url: str, name: str) -> None:
+def test_the_command_shown_for_passed_over_occurrences_fires_them_when_it_is_run(
+    on: Shell, url: str, name: str
+) -> None:
     async def put_and_paused(duly: Duly) -> None:
         await duly.schedules.put(name, cron("0 9 1 1 *"), "x")
         await duly.schedules.pause(name)
@@ -281,7 +283,7 @@ def test_the_command_that_is_shown_fires_one_when_it_is_run(on: Shell, url: str,
     assert fired_beside(on) == ["2020-01-01T09:00:00Z"]
 
 
-def test_the_command_for_what_an_edit_puts_into_the_past_fires_it_too(on: Shell, url: str) -> None:
+def test_the_command_for_an_occurrence_that_an_edit_puts_into_the_past_fires_it(on: Shell, url: str) -> None:
     shown: list[str] = []
 
     async def edited(duly: Duly) -> None:
@@ -300,7 +302,7 @@ def test_the_command_for_what_an_edit_puts_into_the_past_fires_it_too(on: Shell,
     ("passed", "said"),
     [([], "were left out; next 20"), (["--passed", "fire"], "fire by its misfire policy; next 2020-01-01 09:00:00")],
 )
-def test_a_resumption_tells_what_becomes_of_what_was_passed_over(lite: Shell, passed: list[str], said: str) -> None:
+def test_a_resumption_tells_what_becomes_of_passed_over_occurrences(lite: Shell, passed: list[str], said: str) -> None:
     async def pause_it(duly: Duly) -> None:
         await duly.schedules.put("it", {"cron": "0 9 * * *"}, "report")
         await duly.schedules.pause("it")
@@ -331,13 +333,13 @@ def test_a_trigger_of_a_shadow_says_that_nothing_is_delivered(lite: Shell) -> No
     assert "SKIPPED, a shadow: recorded, and not delivered" in schedules(lite, "trigger", "canary")
 
 
-def test_a_trigger_that_has_to_wait_its_turn_says_so(lite: Shell) -> None:
+def test_a_trigger_that_waits_for_the_limit_of_its_schedule_says_so(lite: Shell) -> None:
     schedules(lite, "put", "one", *DAILY, "--overlap", "queue")
     schedules(lite, "trigger", "one")
     assert "it fires now, waits for its turn" in schedules(lite, "trigger", "one")
 
 
-def test_the_next_event_alone_can_be_moved_or_left_out(on: Shell) -> None:
+def test_the_next_event_alone_can_be_moved_or_skipped(on: Shell) -> None:
     put = schedules(on, "put", "it", "--type", "x", "--yearly", "06-01", *BRUSSELS, "--start", "2034-01-01")
     assert put.startswith("created it  yearly 06-01 09:00 in Europe/Brussels  next 2034-06-01 07:00:00 UTC")
     assert "it was moved, this once; next 2034-06-02 08:30:00 UTC" in schedules(
@@ -374,7 +376,7 @@ def test_a_deletion_tells_how_many_events_it_cancels(on: Shell) -> None:
     assert names(on) == []
 
 
-def test_of_many_names_one_that_is_refused_does_not_keep_the_others(on: Shell) -> None:
+def test_one_refused_name_of_many_does_not_keep_the_others(on: Shell) -> None:
     for name in ("first", "last"):
         schedules(on, "put", name, "--type", "greet", "--every", "1h")
     for act, of_many in (
@@ -423,7 +425,7 @@ def test_replanning_moves_what_older_zone_data_had_planned(lite: Shell) -> None:
 # -- for everybody
 
 
-def test_what_others_wrote_cannot_steer_the_terminal(lite: Shell) -> None:
+def test_names_of_schedules_cannot_send_control_sequences_to_the_terminal(lite: Shell) -> None:
     async def break_it(duly: Duly) -> None:
         await duly.schedules.put("it", {"every": "1h"}, "x")
         async with duly.transaction() as tx:
@@ -433,7 +435,7 @@ def test_what_others_wrote_cannot_steer_the_terminal(lite: Shell) -> None:
     assert "\x1b" not in schedules(lite, "list") + schedules(lite, "show", "it")
 
 
-def test_every_verb_of_the_contract_is_there_and_helps(shell: Shell) -> None:
+def test_every_documented_verb_of_schedules_is_there_and_has_help(shell: Shell) -> None:
     verbs = "list show put pause resume trigger reschedule skip preview backfill delete replan templates import".split()
     assert set(verbs) <= set(shell("schedules", "--help").out.split())
     for verb in verbs:
@@ -482,7 +484,7 @@ WRONG_USE = [
 
 
 @pytest.mark.parametrize(("words", "help"), WRONG_USE, ids=lambda value: " ".join(value) if type(value) is list else "")
-def test_wrong_use_exits_with_2_and_one_line_that_helps(lite: Shell, words: list[str], help: str) -> None:
+def test_wrong_use_of_schedules_exits_with_2_and_one_line_that_helps(lite: Shell, words: list[str], help: str) -> None:
     schedules(lite, "put", "it", *DAILY)
     result = lite("schedules", *words)
     assert (result.code, result.out) == (2, "")
@@ -493,7 +495,7 @@ def test_wrong_use_exits_with_2_and_one_line_that_helps(lite: Shell, words: list
 
 
 @pytest.mark.parametrize("act", ["show", "pause", "resume", "trigger", "skip", "delete", "preview"])
-def test_what_is_not_there_fails_with_the_command_that_lists_what_is(lite: Shell, act: str) -> None:
+def test_a_missing_schedule_fails_with_the_command_that_lists_them(lite: Shell, act: str) -> None:
     result = lite("schedules", act, "nobody")
     assert (result.code, result.out) == (1, "")
     assert result.err == "duly: there is no schedule 'nobody'; `duly schedules list` shows them\n"

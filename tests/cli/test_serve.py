@@ -56,7 +56,7 @@ def lite(shell: Shell) -> str:
     return f"sqlite:///{shell.folder}/duly.db"
 
 
-def test_it_says_where_it_serves_and_stops_when_told(shell: Shell, spawn: Spawn) -> None:
+def test_serve_says_where_it_listens_and_stops_when_told(shell: Shell, spawn: Spawn) -> None:
     process = spawn("serve", "--port", "0", DULY_DATABASE_URL=lite(shell))
     base = ready(process)
     assert f"{base}/docs" in process.output
@@ -67,7 +67,7 @@ def test_it_says_where_it_serves_and_stops_when_told(shell: Shell, spawn: Spawn)
     assert "Traceback" not in process.output
 
 
-def test_what_tells_nothing_of_anybody_needs_no_key_and_all_else_does(shell: Shell, spawn: Spawn) -> None:
+def test_only_paths_without_data_of_tenants_need_no_key(shell: Shell, spawn: Spawn) -> None:
     process = spawn("serve", "--port", "0", "--no-worker", DULY_DATABASE_URL=lite(shell))
     base = ready(process)
     assert ask("GET", f"{base}/v1/events").status_code == 200
@@ -78,14 +78,14 @@ def test_what_tells_nothing_of_anybody_needs_no_key_and_all_else_does(shell: She
         assert ask("GET", base + path).status_code == 200, path
 
 
-def test_beyond_this_machine_it_does_not_start_without_keys(shell: Shell) -> None:
+def test_serve_does_not_start_beyond_this_machine_without_keys(shell: Shell) -> None:
     refused = shell("serve", "--host", "0.0.0.0", "--port", "0", "--db", lite(shell))
     assert refused.code == 2
     assert "can be reached from other machines, and there is no API key yet" in refused.err
     assert "duly keys create" in refused.err
 
 
-def test_beyond_this_machine_it_starts_with_keys(shell: Shell, spawn: Spawn) -> None:
+def test_serve_starts_beyond_this_machine_with_keys(shell: Shell, spawn: Spawn) -> None:
     secret = a_key(lite(shell))
     process = spawn("serve", "--host", "0.0.0.0", "--port", "0", DULY_DATABASE_URL=lite(shell))
     base = address(process).replace("0.0.0.0", "127.0.0.1")
@@ -107,14 +107,14 @@ def test_a_port_that_is_taken_is_told(shell: Shell) -> None:
 @pytest.mark.parametrize(
     "words", [("--port", "70000"), ("--port", "-1"), ("--port", "http"), ("--host", ""), ("--host", "no such host")]
 )
-def test_what_is_no_place_to_listen_is_refused(shell: Shell, words: tuple[str, str]) -> None:
+def test_an_address_that_cannot_be_listened_on_is_refused(shell: Shell, words: tuple[str, str]) -> None:
     refused = shell("serve", *words, "--db", lite(shell))
     assert refused.code == 2
     assert refused.err.strip()
     assert "Traceback" not in refused.err
 
 
-def test_it_warns_as_long_as_there_is_no_key(shell: Shell, spawn: Spawn) -> None:
+def test_serve_warns_as_long_as_there_is_no_key(shell: Shell, spawn: Spawn) -> None:
     process = spawn("serve", "--port", "0", "--no-worker", DULY_DATABASE_URL=lite(shell))
     wait_until(lambda: "warning: there is no API key" in process.output, told=lambda: process.output)
     assert process.stop() == 0
@@ -138,7 +138,7 @@ def test_the_proxies_that_are_trusted_come_from_the_environment(shell: Shell, sp
             assert client.get("/v1/events", headers=headers).status_code == 401
 
 
-def test_idle_connections_keep_nobody_out_and_write_next_to_nothing(shell: Shell, spawn: Spawn) -> None:
+def test_idle_connections_keep_no_request_out_and_log_next_to_nothing(shell: Shell, spawn: Spawn) -> None:
     process = spawn("serve", "--port", "0", files=128, DULY_DATABASE_URL=lite(shell))
     base = ready(process)
     port = int(base.rpartition(":")[2])
@@ -167,7 +167,7 @@ def test_a_server_without_a_free_file_waits_says_so_once_and_goes_on(shell: Shel
     assert len(process.output.splitlines()) - before <= 5, process.output
 
 
-def test_without_a_worker_nothing_fires(shell: Shell, spawn: Spawn) -> None:
+def test_serve_without_a_worker_fires_nothing(shell: Shell, spawn: Spawn) -> None:
     options = {"DULY_DATABASE_URL": lite(shell), "DULY_APP": "shop:duly"}
     process = spawn("serve", "--port", "0", "--no-worker", **options)
     base = ready(process)
@@ -181,7 +181,7 @@ def test_without_a_worker_nothing_fires(shell: Shell, spawn: Spawn) -> None:
     assert with_worker.stop() == 0
 
 
-def test_a_request_that_waits_when_it_is_stopped_is_answered(shell: Shell, spawn: Spawn) -> None:
+def test_a_waiting_request_is_answered_when_the_server_is_stopped(shell: Shell, spawn: Spawn) -> None:
     process = spawn("serve", "--port", "0", DULY_DATABASE_URL=lite(shell), DULY_APP="shop:duly")
     base = ready(process)
     ask("PUT", f"{base}/v1/schedules/s", json={"type": "slow", "rule": {"every": "1d"}}).raise_for_status()

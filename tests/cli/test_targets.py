@@ -87,9 +87,7 @@ def test_a_rotated_secret_signs_beside_the_old_one(keyed: Shell, receiver: Recei
     assert (created["act"], rotated["act"], rotated["worker"]) == ("created", "rotated", getpass.getuser())
 
 
-def test_what_is_signed_without_a_target_is_signed_with_the_secret_of_its_origin(
-    keyed: Shell, receiver: Receiver
-) -> None:
+def test_a_webhook_without_a_target_is_signed_with_the_secret_of_its_origin(keyed: Shell, receiver: Receiver) -> None:
     keyed.at("now", "--type", "x", "--webhook", f"{receiver.url}/in?a=1", "--tenant", "acme")
     keyed("tick")
     [got] = receiver.received
@@ -120,7 +118,7 @@ def test_headers_are_sent_and_only_their_names_are_shown(keyed: Shell, receiver:
     assert put(keyed, "legacy", receiver.url, "--channel", "http", "--no-headers")["headers"] == []
 
 
-def test_what_is_no_header_is_refused_without_repeating_it(keyed: Shell) -> None:
+def test_text_that_is_no_header_is_refused_without_repeating_it(keyed: Shell) -> None:
     keyed.write("headers", "A: 1\nBearer s3cret\n")
     done = keyed("targets", "put", "crm", HOOK, "--header-file", "headers")
     assert done.code == 2
@@ -129,9 +127,7 @@ def test_what_is_no_header_is_refused_without_repeating_it(keyed: Shell) -> None
     assert keyed("targets", "put", "crm", HOOK, "--header-file", "nowhere").code == 1
 
 
-def test_without_the_package_that_seals_the_advice_is_to_install_it(
-    keyed: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_cryptography_the_advice_is_to_install_it(keyed: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     put(keyed, "crm", HOOK)
     monkeypatch.setitem(sys.modules, "cryptography.fernet", None)
     for words in (["put", "erp", HOOK], ["rotate", "crm"]):
@@ -152,7 +148,7 @@ def test_a_cloud_event_is_sent_where_the_format_says_so(keyed: Shell, receiver: 
 # -- where events go
 
 
-def test_an_event_tells_where_it_goes_and_is_found_by_it(keyed: Shell) -> None:
+def test_an_event_tells_its_destination_and_is_found_by_it(keyed: Shell) -> None:
     put(keyed, "crm", HOOK)
     put(keyed, "legacy", HOOK, "--channel", "http")
     stored, plain, inline = (
@@ -253,7 +249,7 @@ def test_a_url_can_be_disabled_without_a_target(keyed: Shell, receiver: Receiver
     assert keyed.show(held)["status"] == "COMPLETED"
 
 
-def test_a_target_that_said_410_is_disabled_and_one_that_is_parked_can_be_tried(
+def test_a_target_that_answered_410_is_disabled_and_a_parked_one_can_be_probed(
     keyed: Shell, receiver: Receiver, url: str
 ) -> None:
     put(keyed, "gone", receiver.url)
@@ -283,7 +279,7 @@ def park(url: str, destination: str, reason: str) -> None:
     asyncio.run(down())
 
 
-def test_several_are_done_and_what_one_refuses_does_not_keep_the_others(keyed: Shell) -> None:
+def test_one_refused_target_of_several_does_not_keep_the_others(keyed: Shell) -> None:
     put(keyed, "crm", HOOK)
     done = keyed("targets", "disable", "crm", "nowhere", "https://x.example")
     assert done.code == 1
@@ -294,7 +290,7 @@ def test_several_are_done_and_what_one_refuses_does_not_keep_the_others(keyed: S
 # -- limits
 
 
-def test_limits_are_told_and_taken_away(keyed: Shell) -> None:
+def test_limits_of_a_target_are_shown_and_removed(keyed: Shell) -> None:
     put(keyed, "crm", HOOK)
     told = targets(keyed, "limit", "crm", "--concurrency", 5, "--rate", "600/m")
     assert told == "crm may have 5 at once from each worker, 10/s from all of them together\n"
@@ -321,7 +317,7 @@ def test_limits_are_told_and_taken_away(keyed: Shell) -> None:
 # -- lists
 
 
-def test_pages_follow_one_another_without_gaps_or_repeats(keyed: Shell) -> None:
+def test_pages_of_targets_follow_one_another_without_gaps_or_repeats(keyed: Shell) -> None:
     for name, tenant in (("a", "acme"), ("a", "default"), ("b", "default")):
         put(keyed, name, HOOK, "--tenant", tenant)
         targets(keyed, "limit", name, "--rate", "1/s", "--tenant", tenant)
@@ -343,7 +339,7 @@ def test_pages_follow_one_another_without_gaps_or_repeats(keyed: Shell) -> None:
     assert "there are more: add --after ''" in keyed("targets", "destinations", "--limit", 1, "--tenant", "default").err
 
 
-def test_finding_nothing_says_so(keyed: Shell) -> None:
+def test_a_list_without_targets_says_so(keyed: Shell) -> None:
     assert keyed("targets", "list").err == "no targets\n"
     assert keyed("targets", "list", "--after", "x").err == "no more targets\n"
     assert keyed("targets", "destinations").err == "no limits, and nothing is parked\n"
@@ -352,7 +348,7 @@ def test_finding_nothing_says_so(keyed: Shell) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 120, 130, 200])
-def test_the_list_fits_and_shows_names_whole(keyed: Shell, columns: int) -> None:
+def test_the_list_of_targets_fits_the_terminal_and_shows_names_whole(keyed: Shell, columns: int) -> None:
     keyed.set(COLUMNS=str(columns))
     put(keyed, "customer-relations", f"{HOOK}/{'x' * 300}", "--tenant", "t" * 30)
     targets(keyed, "disable", "customer-relations", "--reason", "it moves " * 20, "--tenant", "t" * 30)
@@ -375,7 +371,9 @@ def test_a_deleted_target_is_gone_and_its_events_become_dead_letters(keyed: Shel
 # -- what a receiver had to say
 
 
-def test_tables_show_the_fact_and_show_also_what_the_receiver_said(keyed: Shell, receiver: Receiver) -> None:
+def test_a_table_shows_that_a_target_is_parked_and_show_also_the_answer_of_the_receiver(
+    keyed: Shell, receiver: Receiver
+) -> None:
     receiver.status, receiver.answer = 400, b"the field\x1b[2J 'name' is missing"
     id = keyed.at("now", "--type", "x", "--webhook", receiver.url)
     keyed("tick")
@@ -398,7 +396,7 @@ NEWER = "another key of more than thirty-two characters"
 THIRD = "a third key of more than thirty-two characters"
 
 
-def test_after_a_change_of_key_all_are_sealed_anew_and_the_old_key_can_go(keyed: Shell) -> None:
+def test_resealing_encrypts_all_targets_with_the_new_key_so_that_the_old_one_can_go(keyed: Shell) -> None:
     for name in ("a", "b"):
         put(keyed, name, HOOK)
     put(keyed, "plain", HOOK, "--channel", "http")
@@ -415,7 +413,7 @@ def test_after_a_change_of_key_all_are_sealed_anew_and_the_old_key_can_go(keyed:
     targets(keyed, "rotate", "a")
 
 
-def test_what_no_key_opens_is_named_and_the_others_are_sealed_anew(keyed: Shell) -> None:
+def test_a_target_that_no_key_decrypts_is_named_and_the_others_are_encrypted_anew(keyed: Shell) -> None:
     put(keyed, "lost", HOOK)
     keyed.set(DULY_SECRET_KEY=THIRD)
     put(keyed, "found", HOOK)

@@ -58,7 +58,7 @@ def test_a_password_in_a_bad_setting_is_not_shown() -> None:
     assert "lovelace" not in str(refused.value)
 
 
-def test_the_defaults_are_those_of_the_seed_module() -> None:
+def test_the_defaults_of_the_timer_service_are_those_of_the_seed_module() -> None:
     assert read_timer_settings(environment={}) == TimerSettings()
     settings = TimerSettings()
     assert (settings.polling_interval.total_seconds(), settings.batch_size) == (5, 100)
@@ -66,7 +66,7 @@ def test_the_defaults_are_those_of_the_seed_module() -> None:
     assert settings.broker_url == "nats://localhost:4222"
 
 
-def test_its_own_settings_come_before_those_of_duly_and_an_option_before_both() -> None:
+def test_settings_of_the_timer_service_come_before_those_of_duly_and_an_option_before_both() -> None:
     environment = {
         "TIMER_POLLING_INTERVAL": "250",
         "TIMER_BATCH_SIZE": "7",
@@ -99,13 +99,13 @@ def own(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
         (("--polling", "5"), "Unknown option: --polling"),
     ],
 )
-def test_wrong_use_is_refused(own: Shell, words: tuple[str, ...], said: str) -> None:
+def test_wrong_use_of_the_timer_service_is_refused(own: Shell, words: tuple[str, ...], said: str) -> None:
     done = own("timer-service", *words)
     assert done.code == 2
     assert said in done.err
 
 
-def test_a_bad_setting_ends_it_before_it_begins(own: Shell) -> None:
+def test_a_bad_setting_ends_the_timer_service_before_it_begins(own: Shell) -> None:
     own.set(TIMER_BATCH_SIZE="lots")
     done = own("timer-service")
     assert (done.code, done.out) == (2, "")
@@ -113,7 +113,7 @@ def test_a_bad_setting_ends_it_before_it_begins(own: Shell) -> None:
     assert not list(own.folder.glob("*.db")), "and nothing is made"
 
 
-def test_its_help_names_what_configures_it(own: Shell) -> None:
+def test_the_help_of_the_timer_service_names_its_settings(own: Shell) -> None:
     done = own("timer-service", "--help")
     assert done.code == 0
     for name in ("ScheduleTimer", "DueTimeReached", "TIMER_BROKER_URL", "TIMER_DB_PATH", "TIMER_POLLING_INTERVAL"):
@@ -155,7 +155,7 @@ def at_the_desk(server: NatsServer, act: Callable[[Desk], Any]) -> Any:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_fires_what_it_is_told_and_drains_when_it_is_stopped(
+def test_the_timer_service_fires_what_it_is_told_and_drains_when_it_is_stopped(
     server: NatsServer, start: Start, url: str, number: signal.Signals
 ) -> None:
     later = [command(f"s{number}", in_seconds(3600)) for number in range(2000)]
@@ -174,7 +174,7 @@ def test_it_fires_what_it_is_told_and_drains_when_it_is_stopped(
     assert "Traceback" not in service.output + again.output
 
 
-def test_it_logs_in_json_and_every_completion_if_told(server: NatsServer, start: Start) -> None:
+def test_the_timer_service_logs_json_and_every_completion_if_told(server: NatsServer, start: Start) -> None:
     service = start("-v", DULY_LOG_FORMAT="json")
     at_the_desk(server, lambda desk: desk.send(command("s1"), b"bad"))
     wait_until(lambda: "event.completed" in service.output and "command.rejected" in service.output)
@@ -183,7 +183,7 @@ def test_it_logs_in_json_and_every_completion_if_told(server: NatsServer, start:
     assert {"worker.started", "commands.taken", "command.rejected", "event.completed", "worker.stopped"} <= set(acts)
 
 
-def test_without_jetstream_it_ends_with_advice(spawn: Spawn, url: str) -> None:
+def test_the_timer_service_ends_with_advice_without_jetstream(spawn: Spawn, url: str) -> None:
     with NatsServer(jetstream=False) as server:
         service = spawn("timer-service", "--db", url, TIMER_BROKER_URL=server.url)
         assert service.wait() == 2
@@ -191,7 +191,7 @@ def test_without_jetstream_it_ends_with_advice(spawn: Spawn, url: str) -> None:
     assert "Traceback" not in service.output
 
 
-def test_with_wrong_credentials_it_ends_with_advice(spawn: Spawn, url: str) -> None:
+def test_the_timer_service_ends_with_advice_on_wrong_credentials(spawn: Spawn, url: str) -> None:
     with NatsServer(more="authorization { user: ada, password: lovelace }") as server:
         wrong = server.url.replace("://", "://ada:byron@")
         service = spawn("timer-service", "--db", url, TIMER_BROKER_URL=wrong)
@@ -201,7 +201,9 @@ def test_with_wrong_credentials_it_ends_with_advice(spawn: Spawn, url: str) -> N
     assert "Traceback" not in service.output
 
 
-def test_with_a_database_that_is_none_it_ends_with_advice(spawn: Spawn, server: NatsServer, tmp_path: Path) -> None:
+def test_the_timer_service_ends_with_advice_on_a_file_that_is_no_database(
+    spawn: Spawn, server: NatsServer, tmp_path: Path
+) -> None:
     (tmp_path / "notes").write_text("no database\n" * 1000)
     service = spawn("timer-service", TIMER_DB_PATH="notes", TIMER_BROKER_URL=server.url)
     assert service.wait() == 1
@@ -209,7 +211,7 @@ def test_with_a_database_that_is_none_it_ends_with_advice(spawn: Spawn, server: 
     assert "Traceback" not in service.output
 
 
-def test_it_waits_for_a_broker_and_says_so_once_for_each_connection(
+def test_the_timer_service_waits_for_a_broker_and_says_so_once_for_each_connection(
     spawn: Spawn, server: NatsServer, tmp_path: Path
 ) -> None:
     server.kill()
@@ -224,7 +226,9 @@ def test_it_waits_for_a_broker_and_says_so_once_for_each_connection(
     assert (tmp_path / "timers.db").exists()
 
 
-def test_it_can_be_stopped_while_it_waits_for_a_broker(spawn: Spawn, server: NatsServer, tmp_path: Path) -> None:
+def test_the_timer_service_can_be_stopped_while_it_waits_for_a_broker(
+    spawn: Spawn, server: NatsServer, tmp_path: Path
+) -> None:
     server.kill()
     service = spawn("timer-service", TIMER_BROKER_URL=server.url, TIMER_DB_PATH=f"{tmp_path}/timers.db")
     wait_until(lambda: "channel.down" in service.output, told=lambda: service.output)

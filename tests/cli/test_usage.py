@@ -60,7 +60,9 @@ WRONG_USE = [
 
 
 @pytest.mark.parametrize(("words", "help"), WRONG_USE, ids=lambda value: " ".join(value) if type(value) is list else "")
-def test_wrong_use_exits_with_2_and_one_line_that_helps(shell: Shell, words: list[str], help: str) -> None:
+def test_wrong_use_of_any_command_exits_with_2_and_one_line_that_helps(
+    shell: Shell, words: list[str], help: str
+) -> None:
     shell("migrate")
     done = shell(*words)
     assert done.code == 2
@@ -70,7 +72,7 @@ def test_wrong_use_exits_with_2_and_one_line_that_helps(shell: Shell, words: lis
     assert help in line
 
 
-def test_what_fails_exits_with_1_and_one_line_that_helps(on: Shell) -> None:
+def test_a_command_that_fails_exits_with_1_and_one_line_that_helps(on: Shell) -> None:
     done = on("events", "show", "01a1e15c-88fe-77cf-98f6-68e11067ac37")
     assert (done.code, done.out) == (1, "")
     assert done.err == "duly: there is no event 01a1e15c-88fe-77cf-98f6-68e11067ac37\n"
@@ -94,7 +96,7 @@ EVERYWHERE = ["--json", "--db", "sqlite:///here.db"]
 @pytest.mark.parametrize("file", ["given", "-"])
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("command", [["users", "import", "--format", "csv"], ["schedules", "import", "--system"]])
-def test_what_works_everywhere_works_on_each_side_of_a_file(
+def test_options_of_every_command_work_before_and_after_a_file(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, command: list[str], place: int, file: str
 ) -> None:
     people = "first_name,last_name,date_of_birth,timezone\nAda,Lovelace,1990-12-10,UTC\n"
@@ -109,7 +111,7 @@ def test_what_works_everywhere_works_on_each_side_of_a_file(
     assert (shell.folder / "here.db").exists()
 
 
-def test_an_option_everywhere_can_have_its_value_behind_a_sign(shell: Shell) -> None:
+def test_an_option_of_every_command_can_have_its_value_behind_an_equals_sign(shell: Shell) -> None:
     assert shell("--db=sqlite:///here.db", "migrate").code == 0
     assert (shell.folder / "here.db").exists()
 
@@ -122,7 +124,7 @@ def test_after_two_hyphens_nothing_is_an_option(shell: Shell) -> None:
     assert "created --app " in done.out
 
 
-def test_that_programs_read_it_is_on_or_off(shell: Shell) -> None:
+def test_the_option_json_takes_no_value(shell: Shell) -> None:
     done = shell("events", "list", "--json=yes")
     assert (done.code, done.err) == (2, "duly: --json is on or off: give it without a value\n")
 
@@ -133,7 +135,7 @@ def test_no_option_is_taken_for_a_file(shell: Shell, subject: str) -> None:
     assert "-x" in shell(subject, "import", "-x").err
 
 
-def test_every_problem_is_told_at_once_and_each_by_its_place(shell: Shell) -> None:
+def test_every_problem_of_a_timer_is_told_at_once_with_its_path(shell: Shell) -> None:
     done = shell("at", "now", "--type", " x", "--tenant", "", "--json")
     assert done.code == 2
     assert [problem["path"] for problem in done.error["problems"]] == ["type", "tenant"]
@@ -163,7 +165,7 @@ def test_a_database_that_cannot_be_used_fails_with_one_line(shell: Shell, url: s
     assert "secret" not in line
 
 
-def test_looking_makes_no_database(shell: Shell) -> None:
+def test_commands_that_only_read_make_no_database(shell: Shell) -> None:
     for words in (["events", "list"], ["doctor"], ["migrate", "--status"], ["migrate", "--sql"]):
         shell(*words, "--db", "sqlite:///typo.db")
     assert not (shell.folder / "typo.db").exists()
@@ -179,7 +181,7 @@ def test_the_options_that_work_everywhere_work_before_and_after_the_command(shel
 
 
 @pytest.mark.parametrize("words", [["--help"], ["events", "--help"], ["events", "list", "--help"], ["at", "-h"], []])
-def test_help_tells_also_of_what_works_everywhere(shell: Shell, words: list[str]) -> None:
+def test_the_help_of_a_command_tells_the_options_of_every_command(shell: Shell, words: list[str]) -> None:
     done = shell(*words)
     assert done.code == 0
     assert done.out.startswith("Usage: duly")
@@ -187,7 +189,7 @@ def test_help_tells_also_of_what_works_everywhere(shell: Shell, words: list[str]
         assert option in done.out
 
 
-def test_every_command_of_the_contract_is_there(shell: Shell) -> None:
+def test_every_documented_command_is_there(shell: Shell) -> None:
     known = set(shell("--help").out.split())
     assert {"serve", "worker", "tick", "demo", "at", "events", "schedules", "users", "migrate", "doctor"} <= known
     assert {"list", "show", "cancel", "replay"} <= set(shell("events", "--help").out.split())
@@ -219,7 +221,7 @@ def test_commands_on_sqlite_do_not_need_the_postgres_driver() -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
-def test_a_reader_that_has_seen_enough_is_no_traceback(shell: Shell) -> None:
+def test_a_closed_pipe_causes_no_traceback(shell: Shell) -> None:
     for number in range(3):
         shell.at("now", "--type", "greet", "--payload", f'"{number * 10_000}"', "--db", "sqlite:///x.db")
     command = f"{sys.executable} -m duly events list --json --db sqlite:///x.db | head -c 1"
@@ -229,7 +231,7 @@ def test_a_reader_that_has_seen_enough_is_no_traceback(shell: Shell) -> None:
     assert "Exception" not in done.stderr
 
 
-def test_what_others_wrote_cannot_steer_the_terminal(on: Shell) -> None:
+def test_stored_text_cannot_send_control_sequences_to_the_terminal(on: Shell) -> None:
     on.write(
         "evil.py", "from duly import *\nduly = Duly()\n@duly.on('x')\ndef x(e): raise OSError('\\x1b[2J\\nall is well')"
     )
@@ -248,7 +250,7 @@ def test_there_is_no_colour_in_a_pipe(on: Shell) -> None:
 
 
 @pytest.mark.parametrize("no_colour", [True, False])
-def test_colour_on_a_terminal_unless_no_color_says_otherwise(
+def test_a_terminal_gets_colour_unless_no_color_is_set(
     shell: Shell, no_colour: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -37,16 +37,16 @@ def refused(header: str) -> str:
 @pytest.mark.parametrize(
     ("file", "format"), [("a.csv", "csv"), ("A.CSV", "csv"), ("a.jsonl", "jsonl"), ("b/a.ndjson", "jsonl")]
 )
-def test_the_name_of_a_file_tells_what_it_holds(file: str, format: str) -> None:
+def test_the_name_of_a_file_tells_its_format(file: str, format: str) -> None:
     assert format_of(file, None) == format
 
 
-def test_what_is_told_counts_more_than_the_name() -> None:
+def test_an_explicit_format_counts_more_than_the_name_of_the_file() -> None:
     assert format_of("a.csv", "jsonl") == "jsonl"
 
 
 @pytest.mark.parametrize(("file", "told"), [("-", None), ("people.txt", None), ("people.csv", "xml")])
-def test_a_format_that_nobody_knows_is_asked_for(file: str, told: str | None) -> None:
+def test_an_unknown_format_is_misuse_that_names_the_known_ones(file: str, told: str | None) -> None:
     with pytest.raises(Misuse, match="csv"):
         format_of(file, told)
 
@@ -59,7 +59,7 @@ def test_rows_have_the_numbers_of_their_lines() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_either_line_end_and_none_at_the_last_line(end: str) -> None:
+def test_lines_may_end_in_either_way_and_the_last_one_without_an_end(end: str) -> None:
     assert read(f"{HEADER}{end}{ADA}{end}{ADA}") == {2: AS_READ, 3: AS_READ}
 
 
@@ -95,13 +95,13 @@ def test_objects_and_single_attributes_have_columns() -> None:
     assert fields["attributes"] == {"cat": "Felix", "n": 1}
 
 
-def test_attributes_alone_make_an_object_and_none_of_them_none() -> None:
+def test_columns_of_attributes_make_an_object_and_empty_ones_make_none() -> None:
     found = read(f"{HEADER},attributes.cat\n{ADA},Felix\n{ADA},\n")
     assert found == {2: AS_READ | {"attributes": {"cat": "Felix"}}, 3: AS_READ}
 
 
 @pytest.mark.parametrize("cell", ["{cat: 1}", "Felix", "[1]"])
-def test_what_is_no_object_is_left_to_whoever_checks_the_user(cell: str) -> None:
+def test_a_cell_that_is_no_object_is_left_to_the_check_of_the_user(cell: str) -> None:
     [fields] = read(f"{HEADER},attributes,attributes.cat\n{ADA},{cell},Tom\n").values()
     assert fields["attributes"] in (cell, [1])
 
@@ -219,7 +219,7 @@ def test_a_line_that_is_no_object_is_bad_and_the_others_are_kept(line: bytes, sa
 # -- from a line on
 
 
-def test_rows_before_a_line_are_left_out_and_bad_ones_with_them() -> None:
+def test_rows_before_a_given_line_are_left_out_and_bad_ones_with_them() -> None:
     text = f'{HEADER}\nbad\n"Ada\n",Lovelace,1815-12-10,UTC\n{ADA}\n'
     assert list(read(text, from_line=4)) == [5]
     assert list(read(text, from_line=3)) == [3, 5]
@@ -251,7 +251,7 @@ class Endless(io.RawIOBase):
         return size
 
 
-def test_memory_does_not_grow_with_the_file() -> None:
+def test_memory_does_not_grow_with_the_size_of_the_file() -> None:
     tracemalloc.start()
     try:
         rows = read_users(io.BufferedReader(Endless(100_000)), "csv")

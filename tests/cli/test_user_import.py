@@ -49,7 +49,7 @@ def test_a_file_becomes_users_whose_events_are_planned(on: Shell) -> None:
     assert len(on("events", "list", "--type", "birthday", "--json").json["events"]) == 3
 
 
-def test_lines_of_json_become_users_as_well(on: Shell) -> None:
+def test_lines_of_json_become_users(on: Shell) -> None:
     ada = {"first_name": "Ada", "last_name": "L", "date_of_birth": "1990-12-10", "timezone": "UTC", "key": "ada"}
     lines = "\n".join([json.dumps(ada | {"attributes": {"cat": 1}}), json.dumps({"key": "ada", "leap": "skip"}), "7"])
     result = import_(on, lines, name="people.jsonl")
@@ -97,7 +97,7 @@ def test_bad_lines_are_told_with_all_their_problems_and_the_good_ones_kept(on: S
     assert keys(on) == {"u0", "u2"}
 
 
-def test_bad_lines_go_to_a_file_if_there_is_one(on: Shell) -> None:
+def test_bad_lines_go_to_a_file_if_one_is_given(on: Shell) -> None:
     result = import_(on, "\n".join([HEADER, row(0, zone="Mars"), row(1)]), "--errors", "bad.jsonl")
     assert (result.code, result.err) == (1, "what was refused is in bad.jsonl\n")
     [line] = (on.folder / "bad.jsonl").read_text().splitlines()
@@ -128,7 +128,7 @@ def test_bad_lines_do_not_go_to_the_file_behind_standard_input(lite: Shell, monk
 
 
 @pytest.mark.parametrize(("text", "words"), [("surname\nx\n", []), (people(1), ["--app", "missing"])])
-def test_earlier_bad_lines_stay_when_nothing_can_be_imported(lite: Shell, text: str, words: list[str]) -> None:
+def test_the_file_of_bad_lines_is_kept_when_nothing_can_be_imported(lite: Shell, text: str, words: list[str]) -> None:
     lite.write("bad.jsonl", "from an earlier import\n")
     assert import_(lite, text, "--errors", "bad.jsonl", *words).code == 2
     assert (lite.folder / "bad.jsonl").read_text() == "from an earlier import\n"
@@ -144,7 +144,7 @@ def test_bad_lines_are_added_to_the_others_when_an_import_goes_on(lite: Shell) -
     assert bad_lines("--from-line", 1) == [2, 4]
 
 
-def test_programs_are_told_in_json(on: Shell) -> None:
+def test_an_import_is_told_to_programs_in_json(on: Shell) -> None:
     result = import_(on, "\n".join([HEADER, row(0, zone="Mars"), row(1)]), "--json")
     assert result.code == 1
     assert json.loads(result.err)["line"] == 2
@@ -176,7 +176,7 @@ def test_an_unknown_column_is_refused_before_anything_is_stored(on: Shell) -> No
         ([], 2, "import --help"),
     ],
 )
-def test_what_cannot_be_done_fails_with_one_line(lite: Shell, words: list[str], code: int, said: str) -> None:
+def test_an_import_that_cannot_be_done_fails_with_one_line(lite: Shell, words: list[str], code: int, said: str) -> None:
     lite.write("people.csv", people(1))
     result = lite("users", "import", *words)
     assert (result.code, result.out) == (code, "")
@@ -185,7 +185,7 @@ def test_what_cannot_be_done_fails_with_one_line(lite: Shell, words: list[str], 
     assert keys(lite) == set()
 
 
-def test_a_users_name_cannot_steer_the_terminal(lite: Shell) -> None:
+def test_the_name_of_a_user_cannot_send_control_sequences_to_the_terminal(lite: Shell) -> None:
     result = import_(lite, "\n".join([HEADER, row(0, zone="\x1b[2J")]))
     assert "\x1b" not in result.err
     assert "\\x1b[2J" in result.err
@@ -245,7 +245,7 @@ def test_a_dry_run_asks_the_event_types(shell: Shell) -> None:
 # -- how far it is
 
 
-def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_import_tells_its_progress_now_and_then(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_users, "ROWS_PER_TRANSACTION", 2)
     monkeypatch.setattr("duly.cli.progress.LINE_EVERY_ITEMS", 4)
     lines = import_(lite, people(9)).err.splitlines()
@@ -253,7 +253,7 @@ def test_now_and_then_it_tells_how_far_it_is(lite: Shell, monkeypatch: pytest.Mo
     assert lines[0].endswith("line 5")
 
 
-def test_on_a_terminal_a_line_moves(shell: Shell) -> None:
+def test_on_a_terminal_an_import_shows_one_moving_line_of_progress(shell: Shell) -> None:
     shell.write("people.csv", people(3) + "bad\n")
     pid, terminal = pty.fork()
     if pid == 0:
@@ -278,14 +278,14 @@ def test_on_a_terminal_a_line_moves(shell: Shell) -> None:
 # -- going on
 
 
-def test_from_a_line_on(on: Shell) -> None:
+def test_an_import_can_begin_at_a_given_line(on: Shell) -> None:
     assert import_(on, people(5), "--from-line", 5).out.startswith("2 added, ")
     assert keys(on) == {"u3", "u4"}
 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.jsonl"])
 @pytest.mark.parametrize("words", [[], ["--dry-run"]])
-def test_a_line_past_the_end_is_told(lite: Shell, name: str, words: list[str]) -> None:
+def test_beginning_past_the_last_line_is_told(lite: Shell, name: str, words: list[str]) -> None:
     result = import_(lite, people(3), "--from-line", 5, *words, name=name)
     assert (result.code, result.err) == (0, "there is nothing from line 5 on: the file has only 4 lines\n")
     assert import_(lite, people(3), "--from-line", 4, *words).err == ""
@@ -306,7 +306,7 @@ def fail_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_users._Import, "_write", fails)
 
 
-def test_a_store_that_fails_leaves_what_is_stored_and_says_how_to_go_on(
+def test_an_import_whose_store_fails_keeps_what_is_stored_and_says_how_to_go_on(
     on: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -321,7 +321,7 @@ def test_a_store_that_fails_leaves_what_is_stored_and_says_how_to_go_on(
     assert len(keys(on)) == 9
 
 
-def test_a_store_that_fails_at_once_has_stored_nothing(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_whose_store_fails_at_once_has_stored_nothing(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_after(0, monkeypatch)
     result = import_(on, people(9), "--json")
     assert result.code == 1
@@ -330,7 +330,7 @@ def test_a_store_that_fails_at_once_has_stored_nothing(on: Shell, monkeypatch: p
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_stores_what_was_read_and_says_how_to_go_on(
+def test_an_interrupted_import_stores_what_was_read_and_says_how_to_go_on(
     on: Shell, spawn: Spawn, url: str, number: signal.Signals
 ) -> None:
     on.write("people.csv", people(100_000))
@@ -345,7 +345,7 @@ def test_an_interruption_stores_what_was_read_and_says_how_to_go_on(
     assert "Traceback" not in process.output
 
 
-def test_an_interruption_does_not_wait_for_a_keyboard(on: Shell, url: str) -> None:
+def test_an_interrupted_import_does_not_wait_for_standard_input(on: Shell, url: str) -> None:
     command = [sys.executable, "-m", "duly", "users", "import", "-", "--format", "csv", "--db", url]
     with subprocess.Popen(
         command,
@@ -365,7 +365,9 @@ def test_an_interruption_does_not_wait_for_a_keyboard(on: Shell, url: str) -> No
         assert process.stderr.read() == "interrupted: nothing was stored\n"
 
 
-def test_a_file_that_cannot_be_read_on_keeps_what_came_before(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_whose_file_cannot_be_read_to_the_end_keeps_what_came_before(
+    on: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def breaks(*_: Any, **__: Any) -> Any:
         yield import_users.ImportLine(2, {"first_name": "Ada", "last_name": "L", "date_of_birth": "1990-12-10",
                                     "timezone": "UTC", "key": "ada"})  # fmt: skip

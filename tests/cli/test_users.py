@@ -55,7 +55,7 @@ def shown(shell: Shell, name: str, *words: object) -> Any:
 # -- adding
 
 
-def test_what_is_no_json_is_told_with_an_example_and_with_all_else_that_is_wrong(lite: Shell) -> None:
+def test_text_that_is_no_json_is_told_with_an_example_and_with_all_else_that_is_wrong(lite: Shell) -> None:
     result = lite("users", "add", *ADA[:-1], "Mars", "--target", "{webhook}", "--attributes", "plan=gold", "--json")
     assert result.code == 2
     said = {problem["path"]: problem["message"] for problem in result.error["problems"]}
@@ -66,7 +66,7 @@ def test_what_is_no_json_is_told_with_an_example_and_with_all_else_that_is_wrong
 
 
 @pytest.mark.parametrize("option", ["target", "attributes"])
-def test_what_is_no_json_changes_nothing(lite: Shell, option: str) -> None:
+def test_an_update_with_text_that_is_no_json_changes_nothing(lite: Shell, option: str) -> None:
     added(lite, "--key", "ada")
     result = lite("users", "update", "ada", f"--{option}", "plan=gold", "--leap", "never", "--json")
     assert result.code == 2
@@ -81,7 +81,7 @@ def test_the_help_tells_what_is_required_of_a_new_user_only(shell: Shell) -> Non
     assert [update.count(word) for word in ("Required", "null")] == [0, 1]
 
 
-def test_add_tells_the_user_and_what_is_planned_on_the_users_own_clocks(on: Shell) -> None:
+def test_users_add_tells_the_user_and_the_planned_events_in_the_users_local_time(on: Shell) -> None:
     told = users(on, "add", *ADA, "--anniversary", "2015-06-20", "--key", "ada")
     first, header, *planned = told.splitlines()
     assert re.fullmatch(r"added \S{36}  Ada Lovelace", first)
@@ -91,7 +91,7 @@ def test_add_tells_the_user_and_what_is_planned_on_the_users_own_clocks(on: Shel
     assert re.search(r"\w{3} 20\d\d-06-20 09:00:00  20\d\d-06-20 08:00:00  in \d", ahead["anniversary"])
 
 
-def test_add_tells_programs_every_field(on: Shell) -> None:
+def test_users_add_tells_programs_every_field(on: Shell) -> None:
     user = added(
         on,
         *("--key", "ada", "--anniversary", "2015-06-20", "--delivery-time", "08:30", "--leap", "mar1"),
@@ -139,12 +139,12 @@ def test_a_key_that_is_taken_fails_and_says_what_to_do(on: Shell) -> None:
     assert "update that one, or choose another key" in result.err
 
 
-def test_adding_makes_the_database_as_scheduling_does(shell: Shell) -> None:
+def test_adding_a_user_makes_the_database(shell: Shell) -> None:
     assert shell("users", "add", *ADA, "--db", "sqlite:///new.db").code == 0
 
 
 @pytest.mark.parametrize(("columns", "in_utc", "how_far"), [(80, True, True), (60, False, True), (40, False, False)])
-def test_where_there_is_little_room_columns_are_left_out_and_no_time_is_cut(
+def test_on_a_narrow_terminal_columns_are_left_out_and_no_time_is_cut(
     lite: Shell, columns: int, in_utc: bool, how_far: bool
 ) -> None:
     users(lite, "add", *ADA[:-1], "America/Argentina/ComodRivadavia", "--key", "ada", "--anniversary", "2015-06-20")
@@ -201,7 +201,7 @@ def test_a_user_who_is_not_there_fails_with_one_line(lite: Shell, verb: list[str
 
 
 @pytest.mark.parametrize("columns", [80, 120, 150, 200])
-def test_the_list_fits_and_shows_what_matters(lite: Shell, columns: int) -> None:
+def test_the_list_of_users_fits_the_terminal_and_shows_what_matters(lite: Shell, columns: int) -> None:
     lite.set(COLUMNS=str(columns))
     id = added(lite, "--key", "ada", "--anniversary", "2015-06-20")["id"]
     other = added(lite, "--tenant", "t" * 100, "--key", "k" * 400)["id"]
@@ -212,7 +212,7 @@ def test_the_list_fits_and_shows_what_matters(lite: Shell, columns: int) -> None
     assert re.search(r"birthday|anniversary", listed)
 
 
-def test_the_list_tells_the_soonest_event_of_each(on: Shell) -> None:
+def test_the_list_of_users_tells_the_soonest_event_of_each(on: Shell) -> None:
     added(on, "--anniversary", "2015-06-20")
     [user] = json.loads(users(on, "list", "--json"))["users"]
     ahead = shown(on, user["id"])["ahead"]
@@ -221,7 +221,7 @@ def test_the_list_tells_the_soonest_event_of_each(on: Shell) -> None:
     assert ahead[0]["due_at"] < ahead[1]["due_at"]
 
 
-def test_pages_follow_one_another_the_newest_first(on: Shell) -> None:
+def test_pages_of_users_follow_one_another_the_newest_first(on: Shell) -> None:
     everybody = [added(on)["id"] for _ in range(5)][::-1]
     seen: list[str] = []
     after: list[str] = []
@@ -236,7 +236,7 @@ def test_pages_follow_one_another_the_newest_first(on: Shell) -> None:
     assert on("users", "list", "--after", everybody[-1]).err == "no more users\n"
 
 
-def test_finding_nobody_says_so(on: Shell) -> None:
+def test_a_list_without_users_says_so(on: Shell) -> None:
     result = on("users", "list")
     assert (result.code, result.out, result.err) == (0, "", "no users\n")
     assert json.loads(users(on, "list", "--json")) == {"users": [], "next": None}
@@ -256,13 +256,13 @@ def test_show_tells_all_of_a_user(on: Shell, columns: int) -> None:
     assert f"changed by {getpass.getuser()}: anniversary" in told
 
 
-def test_looking_makes_no_database(shell: Shell) -> None:
+def test_reading_users_makes_no_database(shell: Shell) -> None:
     for words in (["list"], ["show", "ada"], ["update", "ada", "--leap", "skip"], ["delete", "ada"], ["refresh"]):
         assert shell("users", *words, "--db", "sqlite:///typo.db").code == 1
     assert not (shell.folder / "typo.db").exists()
 
 
-def test_what_others_wrote_cannot_steer_the_terminal(on: Shell, url: str) -> None:
+def test_fields_of_users_cannot_send_control_sequences_to_the_terminal(on: Shell, url: str) -> None:
     added(on, "--key", "ada", "--attributes", '{"cat": "\\u001b[2J"}')
     assert "\x1b" not in users(on, "show", "ada") + users(on, "list")
 
@@ -270,7 +270,7 @@ def test_what_others_wrote_cannot_steer_the_terminal(on: Shell, url: str) -> Non
 # -- changing
 
 
-def test_update_tells_what_has_changed_and_what_is_planned_now(on: Shell) -> None:
+def test_users_update_tells_what_has_changed_and_what_is_planned_now(on: Shell) -> None:
     added(on, "--key", "ada", "--anniversary", "2015-06-20")
     told = users(on, "update", "ada", "--timezone", "Asia/Tokyo", "--clear", "anniversary")
     first, header, *planned = told.splitlines()
@@ -281,14 +281,14 @@ def test_update_tells_what_has_changed_and_what_is_planned_now(on: Shell) -> Non
     assert re.search(r"12-10 09:00:00  20\d\d-12-10 00:00:00", birthday)
 
 
-def test_what_is_so_already_is_unchanged(on: Shell) -> None:
+def test_an_update_to_the_same_values_says_unchanged(on: Shell) -> None:
     id = added(on, "--key", "ada")["id"]
     assert users(on, "update", "ada", "--first-name", "Ada").splitlines()[0] == f"unchanged {id}  Ada Lovelace"
     assert [entry["act"] for entry in shown(on, "ada")["history"]] == ["created"]
     assert json.loads(users(on, "update", "ada", "--first-name", "Ada", "--json"))["change"] == "unchanged"
 
 
-def test_every_optional_field_can_be_taken_away(on: Shell) -> None:
+def test_every_optional_field_of_a_user_can_be_removed(on: Shell) -> None:
     options = ("--anniversary", "2015-06-20", "--delivery-time", "08:30", "--leap", "skip", "--attributes", '{"a": 1}')
     id = added(on, "--key", "ada", *options)["id"]
     fields = ("key", "anniversary", "delivery-time", "leap", "target", "attributes")
@@ -310,7 +310,7 @@ def test_every_optional_field_can_be_taken_away(on: Shell) -> None:
         (["add", *ADA, "--target", '{"pigeon": 1}'], "target"),
     ],
 )
-def test_wrong_use_exits_with_2_and_one_line_that_helps(lite: Shell, words: list[str], said: str) -> None:
+def test_wrong_use_of_users_exits_with_2_and_one_line_that_helps(lite: Shell, words: list[str], said: str) -> None:
     added(lite, "--key", "ada")
     result = lite("users", *words)
     assert (result.code, result.out) == (2, "")
@@ -334,7 +334,7 @@ def test_events_of_types_that_are_not_registered_here_are_named(on: Shell) -> No
 # -- deleting
 
 
-def test_delete_tells_how_many_events_were_cancelled(on: Shell) -> None:
+def test_users_delete_tells_how_many_events_were_cancelled(on: Shell) -> None:
     id = added(on, "--key", "ada", "--anniversary", "2015-06-20")["id"]
     told = users(on, "delete", "ada", "--reason", "she asked for it")
     assert told == f"deleted {id}  Ada Lovelace: 2 waiting events were cancelled\n"
@@ -344,7 +344,7 @@ def test_delete_tells_how_many_events_were_cancelled(on: Shell) -> None:
     assert "she asked for it" in on("events", "show", left[0]["id"]).out
 
 
-def test_delete_tells_programs_whom(on: Shell) -> None:
+def test_users_delete_tells_programs_which_user_was_deleted(on: Shell) -> None:
     id = added(on, "--key", "ada")["id"]
     told = json.loads(users(on, "delete", id, "--json"))
     assert told == {"id": id, "tenant": "default", "key": "ada", "cancelled": 1}
@@ -421,7 +421,7 @@ def test_the_app_of_the_environment_counts_also_beside_db(on: Shell, url: str) -
 # -- what is logged
 
 
-def test_no_name_reaches_the_log(on: Shell, url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_name_of_a_user_reaches_the_log(on: Shell, url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", logger="duly")
     added(on, "--key", "ada")
     users(on, "update", "ada", "--last-name", "Byron")

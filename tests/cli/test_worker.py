@@ -50,7 +50,9 @@ def begun(shell: Shell) -> list[int]:
 
 
 @pytest.mark.parametrize("command", [["worker"], ["serve", "--port", "0"]], ids=" ".join)
-def test_a_worker_runs_what_is_due_and_what_comes(on: Shell, start: Start, command: list[str]) -> None:
+def test_a_worker_runs_events_that_are_due_and_those_that_become_due(
+    on: Shell, start: Start, command: list[str]
+) -> None:
     on.at("now", "--type", "greet", "--payload", '"Ada"')
     worker = start(*command)
     wait_until(lambda: on.told() == ["hello Ada"], told=lambda: worker.output)
@@ -76,7 +78,7 @@ async def count(event: Event) -> None:
 
 
 @pytest.mark.parametrize("command", [["worker"], ["serve", "--port", "0"]], ids=" ".join)
-def test_a_garbage_collection_does_not_look_through_what_is_loaded(
+def test_a_garbage_collection_skips_the_modules_that_a_worker_has_loaded(
     lite: Shell, spawn: Spawn, command: list[str]
 ) -> None:
     lite.write("counting.py", COUNTING)
@@ -113,7 +115,7 @@ def test_a_worker_that_is_told_to_stop_finishes_what_is_under_way(
     assert on.show(id)["status"] == "COMPLETED"
 
 
-def test_verbose_tells_each_completion(on: Shell, start: Start) -> None:
+def test_a_verbose_worker_logs_each_completion(on: Shell, start: Start) -> None:
     loud, quiet = start("worker", "-v"), start("worker")
     quiet.stop()
     id = on.at("now", "--type", "greet")
@@ -122,14 +124,14 @@ def test_verbose_tells_each_completion(on: Shell, start: Start) -> None:
     assert "event.completed" not in quiet.output
 
 
-def test_logs_are_json_where_the_setting_says_so(start: Start) -> None:
+def test_a_worker_logs_json_where_the_setting_says_so(start: Start) -> None:
     worker = start(DULY_LOG_FORMAT="json")
     worker.stop()
     acts = [json.loads(line)["act"] for line in worker.output.splitlines()]
     assert acts == ["worker.started", "worker.stopped"]
 
 
-def test_concurrency_bounds_what_runs_at_once(on: Shell, start: Start) -> None:
+def test_concurrency_bounds_how_many_events_run_at_once(on: Shell, start: Start) -> None:
     for _ in range(3):
         on.at("now", "--type", "slow")
     worker = start("worker", "--concurrency", 2)
@@ -195,7 +197,7 @@ def test_a_tick_ends_when_its_span_is_over(on: Shell) -> None:
     assert (shown["status"], shown["attempts"]) == ("PENDING", 0)
 
 
-def test_a_span_that_is_none_is_refused(lite: Shell) -> None:
+def test_a_tick_for_something_that_is_no_span_is_refused(lite: Shell) -> None:
     done = lite("tick", "--app", "shop", "--within", "soon")
     assert done.code != 0
     assert "within='soon' cannot be used: expected a duration such as 30s" in done.err
@@ -298,7 +300,9 @@ def test_the_wait_before_a_restart_grows_while_processes_die_at_once(
     assert deaths()[0]["ended"] == "exit code 7"
 
 
-def test_a_process_that_does_not_end_is_killed_in_the_end(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_a_process_that_does_not_end_within_its_grace_is_killed(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     stubborn = (
         "import signal, time, pathlib; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         f"pathlib.Path({str(tmp_path / 'deaf')!r}).touch(); time.sleep(100)"

@@ -40,7 +40,7 @@ from duly.records.results import Discarded, Replayed
 from duly.records.specs import Everything, Spec
 from duly.testing import ManualClock
 from tests.client.serving import without_via
-from tests.letters import dead
+from tests.dead_letters import dead
 from tests.make import DAY, HOUR, START
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
@@ -109,7 +109,7 @@ async def test_events_of_a_deleted_schedule_are_found_by_its_id(app: Duly, clien
     assert await client.events.find(OfSeries(f"schedule:{NOBODY}")) == []
 
 
-async def test_pages_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_of_events_over_http_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = await client.add_many(Timer(START + DAY, "x/ä&?=", n) for n in range(25))
     monkeypatch.setattr("duly.client.paging.MOST_LISTED", 10)
     newest = sorted(ids, reverse=True)
@@ -149,11 +149,11 @@ def test_specs_that_filters_cannot_say_say_what_to_do(spec: Spec, says: str) -> 
         filter_of(spec, None)
 
 
-def test_the_own_tenant_needs_no_filter() -> None:
+def test_a_client_needs_no_filter_for_its_own_tenant() -> None:
     assert filter_of(OfTenant("acme") & OfType("x"), "acme") == EventFilter(type="x")
 
 
-async def test_people_act_as_elsewhere(app: Duly, client: Client) -> None:
+async def test_a_client_can_reschedule_cancel_replay_and_discard_events(app: Duly, client: Client) -> None:
     event = await client.at(START + HOUR, "greet")
     moved = await client.events.reschedule(event.id, START + DAY)
     assert moved == without_via(await app.events.get(event.id))
@@ -167,7 +167,7 @@ async def test_people_act_as_elsewhere(app: Duly, client: Client) -> None:
         assert await client.events.history(id) == await app.events.history(id)
 
 
-async def test_dead_letters_by_the_many(app: Duly, client: Client) -> None:
+async def test_a_client_can_count_replay_and_discard_many_dead_letters(app: Duly, client: Client) -> None:
     await dead(app.store, 5, target=webhook("https://hooks.example/x"))
     await dead(app.store, 3, type="other")
     assert await client.events.dead_letters() == await app.events.dead_letters(tenant="default")
@@ -181,7 +181,7 @@ async def test_dead_letters_by_the_many(app: Duly, client: Client) -> None:
     assert (await client.events.dead_letters()).events == 1
 
 
-async def test_very_many_dead_letters_are_asked_for_again_and_again(
+async def test_very_many_dead_letters_are_replayed_by_several_requests(
     app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.api.nouns.dead_letter_batches.MOST_AT_ONCE", 3)
@@ -197,11 +197,11 @@ async def test_very_many_dead_letters_are_asked_for_again_and_again(
 
 
 @pytest.mark.parametrize("rate", [50, 0.5, "600/m", 0.00005, 0.1234567, 1e6])
-def test_rates_mean_the_same(rate: Any) -> None:
+def test_rates_of_replay_mean_the_same_over_http(rate: Any) -> None:
     assert read_rate(rate_text(rate)) == read_rate(rate)
 
 
-async def test_errors_are_the_same_and_name_the_request(app: Duly, client: Client) -> None:
+async def test_errors_of_a_client_are_those_of_python_and_name_the_request(app: Duly, client: Client) -> None:
     event = await client.at(START, "greet")
     with pytest.raises(Conflict, match=r"only FAILED can be replayed \(request [0-9a-f-]{36}\)") as refused:
         await client.events.replay(event.id)

@@ -50,7 +50,7 @@ async def test_a_key_acts_for_its_tenant_and_one_of_all_tenants_for_any(app: Dul
                     await nobody.events.find()
 
 
-async def test_the_key_is_never_shown(server: str, app: Duly, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_key_of_a_client_is_never_shown(server: str, app: Duly, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     key = "duly_" + "s" * 43
     client = Client(server, key=key, timeout=20)
@@ -68,13 +68,13 @@ async def test_the_key_is_never_shown(server: str, app: Duly, caplog: pytest.Log
     "url",
     ["duly.example", "ftp://duly.example", "https://", "https://user:secret@duly.example", "https://x/?key=y", None],
 )
-def test_what_is_no_address_is_refused_without_repeating_it(url: str) -> None:
+def test_text_that_is_no_address_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(Misuse, match="needs the address of a server") as refused:
         Client(url)
     assert "secret" not in str(refused.value)
 
 
-def test_what_is_no_key_or_tenant_is_refused_without_repeating_it() -> None:
+def test_text_that_is_no_key_or_tenant_is_refused_without_repeating_it() -> None:
     with pytest.raises(Misuse, match="is no API key") as refused:
         Client("https://duly.example", key="duly_\nX-Evil: 1")
     assert "Evil" not in str(refused.value)

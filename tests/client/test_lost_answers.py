@@ -50,7 +50,7 @@ async def test_a_delay_that_is_asked_for_again_is_not_counted_anew(
     assert (event.due, [entry.act for entry in await app.events.history(event.id)]) == (START + HOUR, [])
 
 
-async def test_what_was_changed_or_deleted_is_answered_as_if_nothing_were_lost(
+async def test_a_repeated_change_or_deletion_is_answered_as_if_no_answer_were_lost(
     app: Duly, far: Client, between: Between
 ) -> None:
     schedule = await far.every("hourly", every("1h"), "x")
@@ -72,7 +72,9 @@ async def test_what_was_changed_or_deleted_is_answered_as_if_nothing_were_lost(
         await far.users.delete(user.id)
 
 
-async def test_what_another_has_changed_meanwhile_is_not_overwritten(app: Duly, between: Between) -> None:
+async def test_a_repeated_request_does_not_overwrite_what_another_has_changed_meanwhile(
+    app: Duly, between: Between
+) -> None:
     async with Client(between.url, timeout=120) as far:
         user = await far.users.add(**ADA)
         await far.every("report", every("1h"), "x")
@@ -113,7 +115,9 @@ async def test_a_lost_answer_to_a_rotation_leaves_the_secret_known(far: Client, 
     assert header(between.requests[-1], "Idempotency-Key") is None, "or the server would have to keep the secret"
 
 
-async def test_busy_servers_and_cut_connections_are_asked_again(app: Duly, far: Client, between: Between) -> None:
+async def test_requests_to_busy_servers_and_on_cut_connections_are_repeated(
+    app: Duly, far: Client, between: Between
+) -> None:
     between.plan = ["cut", BUSY, answering("502 Bad Gateway", "<html>"), "pass"]
     await far.at(START + HOUR, "x", key="k")
     assert len(between.requests) == 4
@@ -122,14 +126,14 @@ async def test_busy_servers_and_cut_connections_are_asked_again(app: Duly, far: 
     assert (await far.events.by_key("k")).type == "x"
 
 
-async def test_a_429_is_waited_for_as_long_as_it_wants(far: Client, between: Between) -> None:
+async def test_a_client_waits_after_a_429_as_long_as_it_says(far: Client, between: Between) -> None:
     between.plan = [TOO_MANY]
     began = time.monotonic()
     await far.events.find()
     assert time.monotonic() - began >= 1
 
 
-async def test_the_deadline_holds_for_all_attempts_together(app: Duly, between: Between) -> None:
+async def test_the_timeout_of_a_call_holds_for_all_attempts_together(app: Duly, between: Between) -> None:
     began = time.monotonic()
     async with Client(between.url, timeout=3) as client:
         between.plan = ["hang"]
@@ -147,7 +151,7 @@ async def test_the_deadline_holds_for_all_attempts_together(app: Duly, between: 
 
 
 @pytest.mark.parametrize("first", ["lose", answering("504 Gateway Timeout", "<html>"), UNCERTAIN])
-async def test_what_an_attempt_may_have_done_is_told_whatever_the_last_one_says(
+async def test_an_attempt_that_may_have_been_stored_is_told_whatever_the_last_one_says(
     between: Between, first: str | bytes
 ) -> None:
     async with Client(between.url, timeout=2) as client:
@@ -171,7 +175,7 @@ async def told_when_busy(client: Client, between: Between, *first: str | bytes) 
     return told
 
 
-async def test_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_listen_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "FIRST_RETRY_WAIT_S", 100.0)
     monkeypatch.setattr(connection, "LONGEST_RETRY_WAIT_S", 100.0)
     with socket.socket() as free:
@@ -200,7 +204,9 @@ async def test_a_redirect_is_not_followed_with_the_key(between: Between) -> None
         (answering("500 Internal Server Error", '{"detail": "a bug"}'), "500: a bug"),
     ],
 )
-async def test_what_is_no_duly_is_told_at_once(far: Client, between: Between, answer: bytes, says: str) -> None:
+async def test_a_server_that_is_no_duly_is_told_at_once(
+    far: Client, between: Between, answer: bytes, says: str
+) -> None:
     between.plan = [answer]
     with pytest.raises(ServerError, match=says) as wrong:
         await far.events.find()
@@ -223,7 +229,7 @@ async def test_many_calls_at_once_share_the_client(app: Duly, client: Client) ->
     assert sorted(event.payload for event in events) == list(range(100))
 
 
-async def test_connections_are_used_again(client: Client) -> None:
+async def test_a_client_uses_its_connections_again(client: Client) -> None:
     for _ in range(3):
         await client.events.find()
     connector = client._connection._session.connector  # type: ignore[union-attr]

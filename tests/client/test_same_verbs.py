@@ -54,14 +54,14 @@ def both() -> tuple[dict[str, Callable[..., Any]], dict[str, Callable[..., Any]]
     return mine, theirs
 
 
-def test_both_have_the_same_verbs(both: Any) -> None:
+def test_the_client_and_duly_have_the_same_verbs(both: Any) -> None:
     mine, theirs = both
     assert set(theirs) - set(mine) == ONLY_OF_CLIENTS
     assert set(mine) - set(theirs) == set()
     assert len(mine) > 50
 
 
-def test_verbs_take_and_give_the_same(both: Any) -> None:
+def test_verbs_of_the_client_and_of_duly_take_and_return_the_same(both: Any) -> None:
     mine, theirs = both
     for name in mine.keys() - NOT_OVER_HTTP:
         taken, offered = inspect.signature(mine[name]), inspect.signature(theirs[name])
@@ -78,7 +78,7 @@ def test_verbs_take_and_give_the_same(both: Any) -> None:
         assert inspect.iscoroutinefunction(theirs[name]), name
 
 
-def test_what_is_not_over_http_says_so(both: Any) -> None:
+def test_verbs_that_http_does_not_have_say_so(both: Any) -> None:
     _, theirs = both
     for name in sorted(NOT_OVER_HTTP):
         needed = [
@@ -110,7 +110,7 @@ def test_a_client_needs_neither_a_database_nor_a_server() -> None:
     assert run(code) == "[]\n"
 
 
-def test_without_aiohttp_the_error_says_what_to_install() -> None:
+def test_a_client_without_aiohttp_says_what_to_install() -> None:
     code = (
         "import asyncio, sys; sys.modules['aiohttp'] = None\n"
         "from duly.client import Client\n"

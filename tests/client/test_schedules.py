@@ -33,7 +33,7 @@ from duly.records.results import Backfilled
 from duly.testing import ManualClock
 from tests.client.serving import without_via
 from tests.make import DAY, HOUR, START
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 RULES: list[Any] = [
     cron("0 9 * * MON", timezone="Europe/Brussels"),
@@ -68,7 +68,7 @@ async def test_a_schedule_is_what_python_makes_of_the_same_rule(app: Duly, clien
             assert getattr(here, field) == getattr(there, field), (rule, field)
 
 
-async def test_policies_and_all_else_arrive(app: Duly, client: Client) -> None:
+async def test_policies_and_all_other_fields_of_a_schedule_arrive(app: Duly, client: Client) -> None:
     await client.schedules.put("load", every("1h"), "load")
     options = POLICIES | {
         "timezone": "Europe/Brussels",
@@ -88,7 +88,9 @@ async def test_policies_and_all_else_arrive(app: Duly, client: Client) -> None:
     assert await client.schedules.list() == [without_via(one) for one in await app.schedules.list(tenant="default")]
 
 
-async def test_each_verb_does_what_it_does_elsewhere(app: Duly, client: Client, clock: ManualClock) -> None:
+async def test_each_verb_of_schedules_does_over_http_what_it_does_in_python(
+    app: Duly, client: Client, clock: ManualClock
+) -> None:
     verbs = client.schedules
     await verbs.put("hourly", every("1h", start=START), "digest")
     moved = await verbs.reschedule("hourly", START + 90 * timedelta(minutes=1))
@@ -124,7 +126,7 @@ async def test_each_verb_does_what_it_does_elsewhere(app: Duly, client: Client, 
         await verbs.get("hourly")
 
 
-async def test_a_preview_of_a_rule_is_the_same(app: Duly, client: Client) -> None:
+async def test_a_preview_of_a_rule_is_the_same_over_http_as_in_python(app: Duly, client: Client) -> None:
     options: dict[str, Any] = {"count": 4, "after": START, "exclude": ["SUN"]}
     for rule in RULES:
         assert await client.schedules.preview(rule, **options) == await app.schedules.preview(rule, **options), rule
@@ -144,7 +146,7 @@ async def test_a_trigger_may_wait_for_the_end(app: Duly, client: Client) -> None
         await client.schedules.trigger("hourly", wait=timedelta(minutes=2))
 
 
-async def test_a_name_may_be_any_text(client: Client) -> None:
+async def test_a_name_of_a_schedule_over_http_may_be_any_text(client: Client) -> None:
     for name in ["a/b", "ä ö ✓", "..", ".", "%2F", "preview", "a?b#c&d", "x" * 200, "a+b"]:
         assert (await client.schedules.put(name, every("1h"), "x")).name == name
         assert (await client.schedules.get(name)).name == name
@@ -154,7 +156,7 @@ async def test_a_name_may_be_any_text(client: Client) -> None:
         assert await client.schedules.delete(name) == 1
 
 
-async def test_pages_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_of_schedules_over_http_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.client.paging.MOST_LISTED", 2)
     names = ["a", "b/ä", "c", "d", "e"]
     for name in names:
@@ -164,7 +166,7 @@ async def test_pages_follow_one_another(client: Client, monkeypatch: pytest.Monk
     assert [one.name for one in await client.schedules.list(limit=3, after=first[-1])] == ["d", "e"]
 
 
-async def test_whoever_expects_another_state_is_told(app: Duly, client: Client) -> None:
+async def test_a_client_that_expects_another_state_of_a_schedule_is_told(app: Duly, client: Client) -> None:
     seen = await client.schedules.put("a", every("1h"), "x")
     changed = await client.schedules.put("a", every("2h"), "x", expected=seen.tag)
     for act in (
@@ -179,7 +181,7 @@ async def test_whoever_expects_another_state_is_told(app: Duly, client: Client) 
         await client.schedules.delete("a", expected='"')
 
 
-async def test_what_is_wrong_is_the_same(app: Duly, client: Client) -> None:
+async def test_problems_of_a_schedule_are_the_same_over_http_as_in_python(app: Duly, client: Client) -> None:
     bad: list[tuple[Any, Any]] = [
         (5, {}),
         ({"cron": "0 0 30 2 *"}, {}),
@@ -208,7 +210,7 @@ async def test_what_is_wrong_is_the_same(app: Duly, client: Client) -> None:
         client.schedules.replan()
 
 
-async def test_a_preview_that_is_long_to_find_is_asked_for_to_its_end(
+async def test_a_preview_that_takes_long_is_requested_until_it_is_complete(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leap_days = {"cron": "0 0 29 2 *"}

@@ -29,7 +29,7 @@ def sync(server: str) -> Iterator[SyncClient]:
         yield sync
 
 
-def test_the_same_calls_do_the_same(sync: SyncClient) -> None:
+def test_synchronous_calls_of_a_client_do_what_the_asynchronous_ones_do(sync: SyncClient) -> None:
     event = sync.at(START + HOUR, "x", {"n": 1}, key="k")
     assert sync.events.by_key("k") == event == sync.events.get(event.id)
     assert sync.put(START + DAY, "x", key="k").change == "moved"
@@ -48,7 +48,7 @@ def test_the_same_calls_do_the_same(sync: SyncClient) -> None:
         sync.schedules.get("nobody's")
 
 
-def test_everything_is_iterated_over_page_by_page(sync: SyncClient) -> None:
+def test_a_synchronous_client_iterates_page_by_page(sync: SyncClient) -> None:
     ids = sync.add_many([Timer(START, "x") for _ in range(3)])
     assert [event.id for event in sync.events.all()] == ids[::-1]
     for event in sync.events.all(OfType("x")):
@@ -57,14 +57,14 @@ def test_everything_is_iterated_over_page_by_page(sync: SyncClient) -> None:
     assert list(sync.users.all()) == list(sync.schedules.all()) == []
 
 
-def test_threads_share_it(sync: SyncClient) -> None:
+def test_threads_may_share_a_synchronous_client(sync: SyncClient) -> None:
     with ThreadPoolExecutor(8) as pool:
         events = list(pool.map(lambda n: sync.at(START, "x", n, key=str(n)), range(40)))
     assert sorted(event.payload for event in events) == list(range(40))
     assert len(sync.events.find(limit=100)) == 40
 
 
-def test_what_http_cannot_do_says_what_to_do_instead(sync: SyncClient) -> None:
+def test_synchronous_verbs_that_http_does_not_have_say_what_to_do_instead(sync: SyncClient) -> None:
     with pytest.raises(Misuse, match="after your commit"), sync.transaction():
         pytest.fail("there is none")
     for verb in (sync.run, sync.on, sync.schedule, sync.observe, sync.stop, sync.tick):
@@ -74,7 +74,7 @@ def test_what_http_cannot_do_says_what_to_do_instead(sync: SyncClient) -> None:
         sync.event_types.register("x")
 
 
-def test_it_knows_the_types_that_the_server_knows(sync: SyncClient) -> None:
+def test_a_synchronous_client_knows_the_event_types_of_the_server(sync: SyncClient) -> None:
     assert {"birthday", "anniversary"} <= {type.name for type in sync.event_types.list()}
     for act in (
         lambda: sync.at(START, "x", transaction=object()),
@@ -90,7 +90,7 @@ def test_it_knows_the_types_that_the_server_knows(sync: SyncClient) -> None:
     assert sync.events.find() == []
 
 
-def test_it_is_opened_as_often_as_needed_and_closed(server: str) -> None:
+def test_a_synchronous_client_is_opened_as_often_as_needed_and_closed(server: str) -> None:
     client = Client(server)
     with pytest.raises(Misuse, match="is not open"):
         client.sync.events.find()

@@ -40,7 +40,7 @@ async def test_a_target_is_what_python_has_on_the_same_database(app: Duly, clien
         await client.targets.get("plain")
 
 
-async def test_parking_and_limits(app: Duly, client: Client) -> None:
+async def test_a_client_can_disable_enable_probe_and_limit_a_target(app: Duly, client: Client) -> None:
     await client.targets.put("shop", URL)
     limited = await client.targets.limit("shop", concurrency=5, rate=0.5)
     assert limited == await client.targets.known("shop")
@@ -57,7 +57,7 @@ async def test_parking_and_limits(app: Duly, client: Client) -> None:
         await client.targets.enable("shop")
 
 
-async def test_what_http_cannot_do_says_what_to_do_instead(client: Client) -> None:
+async def test_verbs_of_targets_that_http_does_not_have_say_what_to_do_instead(client: Client) -> None:
     for act in (client.targets.disable, client.targets.enable, client.targets.probe, client.targets.limit):
         with pytest.raises(Misuse, match="duly targets"):
             await act(URL)

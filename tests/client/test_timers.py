@@ -30,7 +30,7 @@ async def test_a_timer_is_what_python_has_on_the_same_database(app: Duly, client
     assert event == await client.events.get(event.id) == await client.events.by_key("invoice-7")
 
 
-async def test_timers_without_keys_and_with_delays(app: Duly, client: Client) -> None:
+async def test_timers_without_keys_and_with_delays_are_what_python_has(app: Duly, client: Client) -> None:
     plain = await client.at(START + DAY, "x")
     later = await client.after(30 * MINUTE, "cart.abandoned", [1, None])
     keyed = await client.after(HOUR, "x", key="k")
@@ -39,14 +39,16 @@ async def test_timers_without_keys_and_with_delays(app: Duly, client: Client) ->
         assert event == without_via(await app.events.get(event.id))
 
 
-async def test_put_tells_what_became_of_it(app: Duly, client: Client) -> None:
+async def test_putting_a_timer_tells_whether_it_was_created_moved_or_unchanged(app: Duly, client: Client) -> None:
     told = [await client.put(due, "x", key="k") for due in (START + HOUR, START + HOUR, START + DAY)]
     assert [one.change for one in told] == ["created", "unchanged", "moved"]
     assert len({one.event.id for one in told}) == 1
     assert (await client.at(START + 2 * DAY, "x", key="k")).due == START + 2 * DAY
 
 
-async def test_many_at_once(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_timers_are_added_in_their_order_by_several_requests(
+    app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("duly.client.client.TIMERS_PER_REQUEST", 7)
     await client.at(START, "old", key="5")
     ids = await client.add_many(Timer(START + DAY, "x", n, key=str(n) if n % 5 == 0 else None) for n in range(20))
@@ -55,7 +57,7 @@ async def test_many_at_once(app: Duly, client: Client, monkeypatch: pytest.Monke
     assert await client.add_many([]) == []
 
 
-async def test_when_one_of_many_is_invalid_none_is_sent(app: Duly, client: Client) -> None:
+async def test_when_one_of_many_timers_is_invalid_none_is_sent(app: Duly, client: Client) -> None:
     with pytest.raises(Invalid) as here:
         await client.add_many([Timer(START, "x"), Timer(START, ""), Timer(5, "x")])  # type: ignore[arg-type]
     with pytest.raises(Invalid) as there:
@@ -64,7 +66,7 @@ async def test_when_one_of_many_is_invalid_none_is_sent(app: Duly, client: Clien
     assert await app.events.find() == []
 
 
-async def test_what_only_the_server_knows_is_told_with_its_place(app: Duly, client: Client) -> None:
+async def test_a_problem_that_only_the_server_knows_is_told_with_its_path(app: Duly, client: Client) -> None:
     with pytest.raises(Invalid) as refused:
         await client.add_many([Timer(START, "x"), Timer(START, "x", target={"pigeon": "coop"})])
     assert [problem.path for problem in refused.value.problems] == ["[1].target"]
@@ -83,7 +85,7 @@ async def test_large_payloads_go_in_several_requests(
     assert {event.id for event in await app.events.find()} == set(ids)
 
 
-async def test_invalid_timers_are_the_same_here_as_there(app: Duly, client: Client) -> None:
+async def test_problems_of_timers_are_the_same_in_the_client_as_in_python(app: Duly, client: Client) -> None:
     bad: list[tuple[Any, ...]] = [
         (START.replace(tzinfo=None), "x"),
         (START, ""),
@@ -103,12 +105,12 @@ async def test_invalid_timers_are_the_same_here_as_there(app: Duly, client: Clie
     assert [problem.path for problem in none.value.problems] == ["due"]
 
 
-async def test_every_is_a_schedule(app: Duly, client: Client) -> None:
+async def test_the_call_every_of_a_client_puts_a_schedule(app: Duly, client: Client) -> None:
     schedule = await client.every("hourly", every("1h"), "digest")
     assert schedule == without_via(await app.schedules.get("hourly"))
 
 
-async def test_what_http_cannot_do_says_what_to_do_instead(client: Client) -> None:
+async def test_verbs_of_timers_that_http_does_not_have_say_what_to_do_instead(client: Client) -> None:
     with pytest.raises(Misuse, match="after your commit"):
         await client.at(START, "x", transaction=object())
     with pytest.raises(Misuse, match="after your commit"):

@@ -35,7 +35,7 @@ def certificates(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_an_authority_of_ones_own_can_be_trusted(certificates: Path) -> None:
+async def test_a_client_can_trust_an_authority_of_its_own(certificates: Path) -> None:
     trusting = ssl.create_default_context(cafile=str(certificates / AUTHORITY))
     heard: list[bytes] = []
     async with secure(certificates / "trusted.pem", heard) as url, Client(url, key="duly_x", tls=trusting) as client:
@@ -45,7 +45,7 @@ async def test_an_authority_of_ones_own_can_be_trusted(certificates: Path) -> No
 
 @pytest.mark.parametrize("certificate", ["trusted", "self-signed", "expired", "wrong-host"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # asyncio's own, of the connection that was refused
-async def test_who_is_not_to_be_trusted_is_not_asked(certificates: Path, certificate: str) -> None:
+async def test_a_server_with_an_untrusted_certificate_gets_no_request(certificates: Path, certificate: str) -> None:
     trusting = None if certificate == "trusted" else ssl.create_default_context(cafile=str(certificates / AUTHORITY))
     heard: list[bytes] = []
     async with secure(certificates / f"{certificate}.pem", heard) as url, Client(url, tls=trusting) as client:

@@ -54,7 +54,9 @@ async def test_a_user_is_what_python_has_on_the_same_database(app: Duly, client:
         await client.users.get(user.id)
 
 
-async def test_pages_follow_one_another(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_of_users_over_http_follow_one_another(
+    app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("duly.client.paging.MOST_LISTED", 2)
     for n in range(5):
         await client.users.add(**ADA, key=str(n))
@@ -64,7 +66,9 @@ async def test_pages_follow_one_another(app: Duly, client: Client, monkeypatch: 
     assert first + await client.users.list(limit=3, after=first[-1].id) == there
 
 
-async def test_an_import_tells_what_became_of_each(app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_import_over_http_tells_what_became_of_each_row(
+    app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("duly.client.import_users.USERS_PER_REQUEST", 3)
     await client.users.add(**ADA, key="known")
     rows: list[Any] = [
@@ -97,7 +101,7 @@ async def test_an_import_tells_what_became_of_each(app: Duly, client: Client, mo
     assert (stored[3].number, stored[3].act, len(stored)) == (19, "added", 4)
 
 
-async def test_what_is_wrong_is_the_same(app: Duly, client: Client) -> None:
+async def test_problems_of_a_user_are_the_same_over_http_as_in_python(app: Duly, client: Client) -> None:
     for fields in ({}, ADA | {"date_of_birth": "1990-02-30", "shoe": 7}, ADA | {"attributes": {"x": {1, 2}}}):
         with pytest.raises(Invalid) as here:
             await client.users.add(**fields)
@@ -119,14 +123,14 @@ async def test_what_is_wrong_is_the_same(app: Duly, client: Client) -> None:
         client.users.refresh()
 
 
-async def test_the_types_of_events_are_listed(app: Duly, client: Client) -> None:
+async def test_a_client_lists_the_event_types_of_the_server(app: Duly, client: Client) -> None:
     app.on("invoice.overdue")(print)
     listed = await client.event_types.list()
     assert [one.name for one in listed if one.source == "calendar"] == sorted(app.event_types.names())
     assert ("invoice.overdue", "handler") in [(one.name, one.source) for one in listed]
 
 
-async def test_a_list_of_large_ones_takes_several_pages_and_is_whole(
+async def test_a_list_of_large_users_takes_several_pages_and_is_complete(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.verbs.users.PAGE_BYTES", 1000)

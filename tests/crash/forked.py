@@ -11,7 +11,7 @@ from pathlib import Path
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
     [
-        "tests.crash.doomed",
+        "tests.crash.killed_worker",
         "duly.stores.postgres.store",
         "duly.channels.http.sender",
         "duly.channels.brokers.nats_commands",

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from duly import Duly, InStatus, Status
-from tests.crash import doomed
-from tests.crash.doomed import SPARED, Orders
+from tests.crash import killed_worker
 from tests.crash.forked import FORKED
+from tests.crash.killed_worker import SPARED, Orders
 
 AT_RANDOM = None
 """In place of a named point: the supervisor kills, whatever the worker is doing."""
@@ -68,7 +68,7 @@ class Supervisor:
             countdown=countdown,
             options=self._options,
         )
-        self._processes[name] = FORKED.Process(target=doomed.main, args=(orders,))
+        self._processes[name] = FORKED.Process(target=killed_worker.main, args=(orders,))
         self._processes[name].start()
         return name
 

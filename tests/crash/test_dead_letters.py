@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from duly import Duly, Event
-from tests.letters import dead
+from tests.dead_letters import dead
 from tests.make import make_new
 
 REPLAY = """if True:

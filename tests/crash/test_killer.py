@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, InStatus, Status, Timer
-from tests.crash.ledger import Ledger
+from tests.crash.consistency import Comparison
 
 
 @pytest.mark.timeout(300)
@@ -16,8 +16,8 @@ async def test_a_handler_that_kills_its_process_reaches_the_dead_letters_alone(a
     supervisor = supervise(lease="4s", concurrency=20, batch_size=50, poll_interval="500ms")
     await supervisor.finish(patience=180)
 
-    ledger = await Ledger.of(app)
-    event, history = ledger.events[killer], ledger.history[killer]
+    comparison = await Comparison.of(app)
+    event, history = comparison.events[killer], comparison.history[killer]
     assert [dead.id for dead in await app.events.find(InStatus(Status.FAILED))] == [killer]
     assert (event.interruptions, event.attempts) == (5, 0)
     assert event.last_error == "interrupted 5 times: each time its worker vanished while it was under way"
@@ -25,8 +25,8 @@ async def test_a_handler_that_kills_its_process_reaches_the_dead_letters_alone(a
     assert history[-1].detail == event.last_error
     assert [entry.worker for entry in history[:5]] == list(supervisor.killed), "each worker that it killed is told once"
 
-    innocents = [innocent for innocent in ledger.events.values() if innocent.id != killer]
-    assert [innocent.status for innocent in innocents] == [Status.COMPLETED] * 200
-    struck = [entry for innocent in innocents for entry in ledger.history[innocent.id] if entry.act == "interrupted"]
+    others = [other for other in comparison.events.values() if other.id != killer]
+    assert [other.status for other in others] == [Status.COMPLETED] * 200
+    struck = [entry for other in others for entry in comparison.history[other.id] if entry.act == "interrupted"]
     assert {entry.worker for entry in struck} == {history[0].worker}, "it had company only when nobody suspected it"
-    assert {innocent.interruptions for innocent in innocents} == {0, 1}
+    assert {other.interruptions for other in others} == {0, 1}

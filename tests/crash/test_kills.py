@@ -8,7 +8,7 @@ import pytest
 
 from duly import Duly, Status, Timer, User, every
 from duly.rules.recurrence import Rule
-from tests.crash.ledger import Claimed, Ledger
+from tests.crash.consistency import Claimed, Comparison
 from tests.crash.supervisor import AT_RANDOM
 
 LEASE = timedelta(seconds=6)
@@ -37,17 +37,17 @@ async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_set
     await supervisor.kill_many(iter(kills(POINTS, times=9, at_random=51)), feed)
     await supervisor.finish(patience=180)
 
-    ledger = await Ledger.of(app)
-    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    comparison = await Comparison.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(comparison.events)} events"
     assert len(supervisor.killed) >= 100, told  # on each store
-    assert len(ledger.in_status(Status.COMPLETED)) == len(ledger.events), told
-    ledger.every_claim_has_one_end()
-    ledger.only_kills_interrupted(supervisor.killed, LEASE)
+    assert len(comparison.in_status(Status.COMPLETED)) == len(comparison.events), told
+    comparison.every_claim_has_one_end()
+    comparison.only_kills_interrupted(supervisor.killed, LEASE)
 
     written = [
         (Claimed(effect["event"], effect["version"]), effect["worker"]) for effect in supervisor.journal.of("effect")
     ]
-    effects, ends = dict(written), ledger.ends()
+    effects, ends = dict(written), comparison.ends()
     assert len(effects) == len(written), f"one claim was delivered twice {told}"
     assert {claim for claim, end in ends.items() if end.act == "delivered"} <= set(effects), (
         f"an effect is missing {told}"
@@ -55,13 +55,13 @@ async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_set
     for claim, worker in effects.items():
         # Its claim was settled as delivered, or a kill (see above) came between the delivery and that.
         assert ends[claim].worker == worker, f"{claim} was delivered by {worker} and ended as {ends[claim]} {told}"
-    ledger.points_were_what_they_say(
+    comparison.points_were_what_they_say(
         supervisor.journal.of("struck"), effects, lasting={"delivered", "settling", "settled"}
     )
 
 
 @pytest.mark.timeout(300)
-async def test_kills_lose_nothing_that_was_reserved_ahead_of_time(app: Duly, supervise: Any) -> None:
+async def test_kills_lose_no_event_that_was_reserved_ahead_of_time(app: Duly, supervise: Any) -> None:
     async def feed() -> None:
         delays = [timedelta(milliseconds=random.uniform(100, 700)) for _ in range(20)]
         await app.add_many(Timer(delay, random.choice(("awaited", "threaded"))) for delay in delays)
@@ -73,13 +73,13 @@ async def test_kills_lose_nothing_that_was_reserved_ahead_of_time(app: Duly, sup
     )
     await supervisor.finish(patience=180)
 
-    ledger = await Ledger.of(app)
-    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    comparison = await Comparison.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(comparison.events)} events"
     assert len(supervisor.killed) >= 40, told
-    assert len(ledger.in_status(Status.COMPLETED)) == len(ledger.events), told
+    assert len(comparison.in_status(Status.COMPLETED)) == len(comparison.events), told
     written = [Claimed(effect["event"], effect["version"]) for effect in supervisor.journal.of("effect")]
     assert len(set(written)) == len(written), f"one claim was delivered twice {told}"
-    ends = {claim: end.act for claim, end in ledger.ends().items()}
+    ends = {claim: end.act for claim, end in comparison.ends().items()}
     assert {claim for claim, act in ends.items() if act == "delivered"} <= set(written), f"an effect is missing {told}"
     assert {ends[claim] for claim in written} <= {"delivered", "interrupted"}, f"repeated without a kill {told}"
 
@@ -98,19 +98,19 @@ async def test_effects_in_the_events_own_transaction_equal_the_events_after_all_
     await supervisor.kill_many(iter(kills(POINTS_IN_TRANSACTION, times=4, at_random=16)), feed)
     await supervisor.finish(patience=180)
 
-    ledger = await Ledger.of(app)
-    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    comparison = await Comparison.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(comparison.events)} events"
     assert len(supervisor.killed) >= 40, told
-    assert len(ledger.in_status(Status.COMPLETED)) == len(ledger.events), told
-    ledger.every_claim_has_one_end()
-    ledger.only_kills_interrupted(supervisor.killed, LEASE)
+    assert len(comparison.in_status(Status.COMPLETED)) == len(comparison.events), told
+    comparison.every_claim_has_one_end()
+    comparison.only_kills_interrupted(supervisor.killed, LEASE)
 
     async with app.transaction() as tx:
         rows = [tuple(row) for row in await tx.fetch("SELECT event, version, worker FROM effects")]
-    wanted = sorted((event.id, event.version, event.worker) for event in ledger.events.values())
+    wanted = sorted((event.id, event.version, event.worker) for event in comparison.events.values())
     assert sorted(rows) == wanted, f"effects and events differ {told}"
     effects = {Claimed(event, version): worker for event, version, worker in rows}
-    ledger.points_were_what_they_say(supervisor.journal.of("struck"), effects, lasting={"settled"})
+    comparison.points_were_what_they_say(supervisor.journal.of("struck"), effects, lasting={"settled"})
 
 
 @pytest.mark.timeout(300)
@@ -132,14 +132,14 @@ async def test_kills_neither_lose_nor_repeat_an_occurrence_nor_leave_one_waiting
         await app.schedules.delete(schedule.name)
     await supervisor.finish(patience=180)
 
-    ledger = await Ledger.of(app)
-    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    comparison = await Comparison.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(comparison.events)} events"
     assert len(supervisor.killed) >= 30, told
-    assert not ledger.in_status(Status.FAILED), told
+    assert not comparison.in_status(Status.FAILED), told
     for series in (schedule.series for schedule in schedules if schedule.name != "queued"):
-        own = sorted(event.scheduled for event in ledger.events.values() if event.series == series)
+        own = sorted(event.scheduled for event in comparison.events.values() if event.series == series)
         assert own == [own[0] + timedelta(seconds=n) for n in range(len(own))], f"a hole, or one twice, {told}"
-    assert len(ledger.in_status(Status.COMPLETED)) > 20, told
+    assert len(comparison.in_status(Status.COMPLETED)) > 20, told
 
 
 class Pulse:
@@ -159,7 +159,7 @@ class Pulse:
 
 
 @pytest.mark.timeout(300)
-async def test_kills_leave_no_hole_in_what_users_get_and_nothing_twice(app: Duly, supervise: Any) -> None:
+async def test_kills_neither_lose_nor_repeat_an_event_of_a_user(app: Duly, supervise: Any) -> None:
     """While users move about and change their names. What a kill has made late is caught up by the latest of it."""
     for name in app.event_types.names():
         app.event_types.remove(name)
@@ -182,18 +182,20 @@ async def test_kills_leave_no_hole_in_what_users_get_and_nothing_twice(app: Duly
         await app.users.delete(user.id)
     await supervisor.finish(patience=180)
 
-    ledger = await Ledger.of(app)
-    told = f"after {len(supervisor.killed)} kills among {len(ledger.events)} events"
+    comparison = await Comparison.of(app)
+    told = f"after {len(supervisor.killed)} kills among {len(comparison.events)} events"
     assert len(supervisor.killed) >= 20, told
-    assert not ledger.in_status(Status.FAILED), told
+    assert not comparison.in_status(Status.FAILED), told
     for user in users:
-        own = sorted((one for one in ledger.events.values() if one.user_id == user.id), key=lambda one: one.scheduled)
+        own = sorted(
+            (one for one in comparison.events.values() if one.user_id == user.id), key=lambda one: one.scheduled
+        )
         assert [one.status for one in own] == [Status.COMPLETED] * (len(own) - 1) + [Status.CANCELLED], told
         steps = [later.scheduled - earlier.scheduled for earlier, later in pairwise(own)]
         assert steps == [timedelta(seconds=one.stands_for) for one in own[1:]], f"a hole, or one twice, {told}"
     written = [Claimed(effect["event"], effect["version"]) for effect in supervisor.journal.of("effect")]
     assert len(set(written)) == len(written), f"one claim was delivered twice {told}"
-    assert {claim.event for claim in written} >= {one.id for one in ledger.in_status(Status.COMPLETED)}, told
-    interrupted = {id for id, one in ledger.events.items() if one.interruptions}
+    assert {claim.event for claim in written} >= {one.id for one in comparison.in_status(Status.COMPLETED)}, told
+    interrupted = {id for id, one in comparison.events.items() if one.interruptions}
     repeated = {id for id, count in Counter(claim.event for claim in written).items() if count > 1}
     assert repeated <= interrupted, f"repeated without a kill {told}"

@@ -2,7 +2,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly import Duly, Status, Timer
-from tests.crash.ledger import Ledger
+from tests.crash.consistency import Comparison
 
 
 async def test_three_processes_deliver_a_hundred_events_once_each(app: Duly, supervise: Any) -> None:
@@ -19,8 +19,8 @@ async def test_three_processes_deliver_a_hundred_events_once_each(app: Duly, sup
     await supervisor.until(lambda: len(supervisor.journal.of("effect")) >= 100, "all are delivered")
     await supervisor.stop(*workers)
 
-    ledger = await Ledger.of(app)
+    comparison = await Comparison.of(app)
     assert sorted(effect["event"] for effect in supervisor.journal.of("effect")) == sorted(ids)
-    assert len(ledger.in_status(Status.COMPLETED)) == 100
-    ledger.every_claim_has_one_end()
-    assert {event.version for event in ledger.events.values()} == {2}, "claimed once each"
+    assert len(comparison.in_status(Status.COMPLETED)) == 100
+    comparison.every_claim_has_one_end()
+    assert {event.version for event in comparison.events.values()} == {2}, "claimed once each"

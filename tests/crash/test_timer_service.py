@@ -19,10 +19,10 @@ import pytest
 from duly import Duly, InStatus, Status
 from duly.channels.brokers.nats_streams import COMMANDS, FOR_EVENTS
 from tests.brokers import NatsServer
-from tests.crash.doomed import SPARED
 from tests.crash.forked import start_duly
+from tests.crash.killed_worker import SPARED
 from tests.timers.desk import Desk, command, encode, in_seconds
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 KILLS = 50
 """On each store, so a hundred in all."""

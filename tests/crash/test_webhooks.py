@@ -12,7 +12,7 @@ import pytest
 from duly import Duly, InStatus, Status, Timer, webhook
 from duly.decide.targets.targets import origin_of
 from duly.records.specs import Compare
-from tests.crash.ledger import Ledger
+from tests.crash.consistency import Comparison
 from tests.crash.supervisor import Supervisor
 from tests.receivers.healthy import Healthy
 
@@ -68,10 +68,10 @@ async def test_kills_lose_no_webhook_and_repeat_only_what_was_under_way(app: Dul
     told = f"after {len(supervisor.killed)} kills with {sum(map(len, had)):,} under way"
     assert len(supervisor.killed) == KILLS, told
     assert set(arrivals) == set(ids), told
-    ledger = await Ledger.of_suspects(app)
-    assert len(ledger.events) == len(ledger.in_status(Status.COMPLETED)) == EVENTS, told
-    ledger.only_kills_interrupted(supervisor.killed, LEASE)
-    interrupted = {id: ledger.events[id].interruptions for id in ledger.history}
+    comparison = await Comparison.of_suspects(app)
+    assert len(comparison.events) == len(comparison.in_status(Status.COMPLETED)) == EVENTS, told
+    comparison.only_kills_interrupted(supervisor.killed, LEASE)
+    interrupted = {id: comparison.events[id].interruptions for id in comparison.history}
     repeated = {id: arrival.posts - 1 for id, arrival in arrivals.items() if arrival.posts > 1}
     assert all(times <= interrupted.get(id, 0) for id, times in repeated.items()), f"repeated without a kill {told}"
     assert set(repeated) <= set().union(*had), f"repeated, and not under way in a kill {told}"

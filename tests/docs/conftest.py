@@ -13,7 +13,7 @@ from tests.brokers import NatsServer, RedisServer
 from tests.client.serving import serving_in_a_thread
 from tests.servers import create_database
 from tests.timers.desk import Desk
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize("block", all_blocks("python"), ids=lambda block: block.name)
-def test_the_example_runs_and_prints_what_the_page_says(
+def test_each_python_example_runs_and_prints_what_the_page_says(
     block: Block, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     code = block.text
@@ -41,7 +41,7 @@ def test_the_example_runs_and_prints_what_the_page_says(
 
 
 @pytest.mark.parametrize("block", all_blocks("sh"), ids=lambda block: block.name)
-def test_the_session_runs_and_prints_what_the_page_says(block: Block, tmp_path: Path) -> None:
+def test_each_shell_session_runs_and_prints_what_the_page_says(block: Block, tmp_path: Path) -> None:
     for module in blocks_of(block.page, "python"):
         if name := named(module):
             (tmp_path / name).write_text(module.text, encoding="utf-8")

@@ -45,7 +45,9 @@ def read_curl(typed: str) -> tuple[str, str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-async def test_what_is_asked_is_answered_as_the_page_says(store: str, request: pytest.FixtureRequest) -> None:
+async def test_each_request_of_the_http_page_is_answered_as_the_page_says(
+    store: str, request: pytest.FixtureRequest
+) -> None:
     url = "sqlite://" if store == "sqlite" else request.getfixturevalue("own_postgres_url")
     asked = [(typed, said) for typed, said in sessions() if typed.startswith("curl ")]
     assert len(asked) >= 6
@@ -59,14 +61,14 @@ async def test_what_is_asked_is_answered_as_the_page_says(store: str, request: p
 
 
 @pytest.mark.parametrize("typed", [typed for typed, _ in sessions() if typed.startswith("duly ")])
-def test_what_is_typed_works(typed: str, tmp_path: Path) -> None:
+def test_each_command_of_the_http_page_works(typed: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", *shlex.split(typed)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "duly_" in done.stdout
 
 
-def test_the_page_tells_of_every_route() -> None:
+def test_the_http_page_tells_of_every_route() -> None:
     told = PAGE.read_text(encoding="utf-8")
     duly = Duly("sqlite://")
     paths = [route.path for route in create_api(duly).routes]  # type: ignore[attr-defined]

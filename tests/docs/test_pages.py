@@ -143,7 +143,7 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     assert made - {"event.completed"} == documented
 
 
-def test_the_table_of_figures_has_those_of_a_pass() -> None:
+def test_the_table_of_figures_has_every_field_of_a_pass() -> None:
     rows = table("docs/operations.md", "Passes")
     documented = list(chain.from_iterable(cells[0].split(", ") for cells in rows))
     assert documented == [*PassEnded.__struct_fields__, "recovery"]
@@ -169,7 +169,7 @@ def table(page: str, heading: str) -> list[list[str]]:
     return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_the_stops_of_the_reading_page_are_there() -> None:
+def test_the_files_and_functions_of_the_reading_page_exist() -> None:
     """Each row names a file and what to read in it; a dozen stops, and few enough files to keep in mind."""
     rows = table("docs/reading.md", "Reading the code")
     files = [row[1].strip("`") for row in rows]

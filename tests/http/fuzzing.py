@@ -19,7 +19,7 @@ from duly.api.protocol.query_string import PAGING
 from duly.records.cursors import write_cursor
 from duly.values.numbers import as_whole
 from duly.verbs.dead_letters import Place
-from tests.http.drawing import drawable
+from tests.http.generated_values import drawable
 from tests.make import a_user
 
 INVALID = 422
@@ -69,9 +69,9 @@ async def _dead_letters(app: Duly) -> list[str]:
 
 
 def failures(
-    document: dict[str, Any], config: dict[str, Any], known: Known, excused: Callable[[str, str], bool], bare: bool
+    document: dict[str, Any], config: dict[str, Any], known: Known, excepted: Callable[[str, str], bool], bare: bool
 ) -> Iterator[str]:
-    """What it finds, each with a command that shows it again. *excused* is asked of an operation and the path of each
+    """What it finds, each with a command that shows it again. *excepted* is asked of an operation and the path of each
     problem whether good data may have it. *bare*: as for `drawable`."""
 
     def before_call(context: Any, case: Any, kwargs: Any) -> None:
@@ -83,13 +83,13 @@ def failures(
         asked = 0
         for told in engine.from_schema(schema).execute():
             asked += len(told.recorder.cases) if isinstance(told, events.ScenarioFinished) else 0
-            yield from _found(told, excused)
+            yield from _found(told, excepted)
         assert asked, "nothing was asked"
     finally:
         hooks.unregister(before_call)
 
 
-def _found(told: events.EngineEvent, excused: Callable[[str, str], bool]) -> Iterator[str]:
+def _found(told: events.EngineEvent, excepted: Callable[[str, str], bool]) -> Iterator[str]:
     if isinstance(told, events.ScenarioFinished):
         for case, checks in told.recorder.checks.items():
             seen = told.recorder.interactions.get(case)
@@ -97,7 +97,7 @@ def _found(told: events.EngineEvent, excused: Callable[[str, str], bool]) -> Ite
             operation = told.recorder.cases[case].value.operation.definition.raw["operationId"]
             for check in checks:
                 found = check.failure_info
-                if found is None or (check.name == TAKEN and _is_excused(body, operation, excused)):
+                if found is None or (check.name == TAKEN and _is_excepted(body, operation, excepted)):
                     continue
                 what = " ".join([f"{told.label}: {check.name}:", *sorted({one["path"] for one in _told(body)})])
                 yield f"{what}\n{found.failure.message}\n{found.code_sample}\n{body[:500].decode(errors='replace')}"
@@ -110,10 +110,10 @@ def _found(told: events.EngineEvent, excused: Callable[[str, str], bool]) -> Ite
 TAKEN = "positive_data_acceptance"
 
 
-def _is_excused(body: bytes, operation: str, excused: Callable[[str, str], bool]) -> bool:
+def _is_excepted(body: bytes, operation: str, excepted: Callable[[str, str], bool]) -> bool:
     """Whether all that a problem document tells is what no schema can say."""
     told = _told(body)
-    return bool(told) and all(excused(operation, one["path"]) for one in told)
+    return bool(told) and all(excepted(operation, one["path"]) for one in told)
 
 
 def _told(body: bytes) -> list[dict[str, str]]:

@@ -40,7 +40,7 @@ async def http(duly: OpenDuly, calling: OpenCaller) -> Caller:
         ("targets/{target}/rotate", {"secret": 5, "keep": "x", "y": 1}, "y secret keep"),
     ],
 )
-async def test_a_post_is_told_all(http: Caller, path: str, body: Any, wrong: str) -> None:
+async def test_a_post_is_told_all_its_problems_at_once(http: Caller, path: str, body: Any, wrong: str) -> None:
     mine = await settle(http.app, "mine")
     before = await rows_of(http.app, mine)
     address = f"/v1/{path}".format(schedule=mine.schedule, target=mine.target)
@@ -67,7 +67,7 @@ async def test_a_post_is_told_all(http: Caller, path: str, body: Any, wrong: str
         ("timers/new", {"type": "", "due_at": 5, "target": {"nowhere": 1}, "retry": {"base": "x"}}, None),
     ],
 )
-async def test_a_put_is_told_all(http: Caller, path: str, body: Any, wrong: str | None) -> None:
+async def test_a_put_is_told_all_its_problems_at_once(http: Caller, path: str, body: Any, wrong: str | None) -> None:
     mine = await settle(http.app, "mine")
     address = f"/v1/{path}".format(target=mine.target)
     found = sorted(paths(await http("PUT", address, body, authorization=mine.key())))
@@ -79,7 +79,7 @@ async def test_a_put_is_told_all(http: Caller, path: str, body: Any, wrong: str 
     )
 
 
-async def test_what_is_wrong_around_a_good_body_undoes_it(http: Caller) -> None:
+async def test_a_bad_header_or_query_refuses_a_good_body(http: Caller) -> None:
     mine = await settle(http.app, "mine")
     before = await rows_of(http.app, mine)
     user = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "UTC"}
@@ -98,7 +98,7 @@ async def test_what_is_wrong_around_a_good_body_undoes_it(http: Caller) -> None:
     assert {**await rows_of(http.app, mine), "api_keys": []} == {**before, "api_keys": []}
 
 
-async def test_what_is_missing_is_told_with_what_is_wrong_around_it(http: Caller) -> None:
+async def test_a_missing_body_is_told_with_bad_headers_and_queries(http: Caller) -> None:
     answer = await http("POST", "/v1/users?dry=1", idempotency_key=KEY)
     assert paths(answer) == ["query.dry", "Idempotency-Key", "body"]
     nobodys = await http("POST", "/v1/schedules/none/pause?dry=1", {})
@@ -118,7 +118,7 @@ async def test_what_is_missing_is_told_with_what_is_wrong_around_it(http: Caller
         ("PUT", "schedules/{schedule}", {"type": "x", "rule": {"every": "1h"}}),
     ],
 )
-async def test_a_condition_that_nobody_would_look_at_is_refused(
+async def test_a_conditional_header_that_the_operation_ignores_is_refused(
     http: Caller, method: str, path: str, body: Any, condition: str
 ) -> None:
     mine = await settle(http.app, "mine")
@@ -134,14 +134,14 @@ async def test_a_condition_that_nobody_would_look_at_is_refused(
     assert {**await rows_of(http.app, mine), "api_keys": []} == {**before, "api_keys": []}
 
 
-async def test_conditions_of_caches_are_no_matter_to_who_reads(http: Caller) -> None:
+async def test_conditional_headers_of_caches_are_accepted_when_reading(http: Caller) -> None:
     mine = await settle(http.app, "mine")
     headers = {"if_none_match": '"seen"', "if_modified_since": "Tue, 17 Nov 2026 12:00:00 GMT"}
     assert (await http("GET", f"/v1/timers/{mine.timer}", authorization=mine.key(), **headers)).status_code == 200
 
 
 @pytest.mark.parametrize("text", ["\\ud800", "a\\udbffb", "\\ud83d and more"])
-async def test_half_a_character_is_called_that(http: Caller, text: str) -> None:
+async def test_half_a_surrogate_pair_is_told_as_half_a_character(http: Caller, text: str) -> None:
     body = f'{{"type": "x", "after": "1h", "payload": "{text}"}}'.encode()
     answer = await http("PUT", "/v1/timers/a", body, content_type="application/json")
     assert answer.status_code == 400
@@ -151,7 +151,7 @@ async def test_half_a_character_is_called_that(http: Caller, text: str) -> None:
 
 
 @pytest.mark.parametrize("payload", ["NaN", "1e999", "-Infinity", "nonsense", "'a'"])
-async def test_what_else_is_no_json_is_not_called_that(http: Caller, payload: str) -> None:
+async def test_other_invalid_json_is_not_told_as_half_a_character(http: Caller, payload: str) -> None:
     body = f'{{"type": "x", "after": "1h", "payload": {payload}}}'.encode()
     answer = await http("PUT", "/v1/timers/a", body, content_type="application/json")
     assert answer.status_code == 400

@@ -59,7 +59,7 @@ def test_a_bucket_never_lets_more_through_than_its_rate(rate: float, steps: list
 
 
 @given(rate=st.floats(0.01, 10_000))
-def test_a_bucket_that_rested_allows_a_seconds_worth_at_once(rate: float) -> None:
+def test_an_idle_bucket_allows_a_seconds_worth_at_once(rate: float) -> None:
     bucket = Bucket()
     at_once = sum(bucket.take(rate, 1000.0) == 0 for _ in range(math.ceil(rate) + 5))
     assert max(1, math.floor(rate)) <= at_once <= max(1, math.floor(rate)) + 1
@@ -85,7 +85,9 @@ async def test_a_key_that_asks_too_often_waits_and_others_do_not(http: Caller, m
     assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 429
 
 
-async def test_who_is_forgotten_among_many_does_not_begin_anew(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_evicted_from_the_cache_keeps_its_used_up_rate(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(auth, "MOST_CACHED", 1)
     now = time.monotonic()
     monkeypatch.setattr(auth.time, "monotonic", lambda: now)
@@ -112,7 +114,7 @@ def test_only_full_buckets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> Non
 # -- noting that keys are used
 
 
-async def test_that_a_key_is_used_is_told_after_the_answer_and_fails_no_request(
+async def test_the_use_of_a_key_is_stored_after_the_answer_and_fails_no_request(
     http: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made, other = await http.app.keys.create("a"), await http.app.keys.create("b")
@@ -127,7 +129,7 @@ async def test_that_a_key_is_used_is_told_after_the_answer_and_fails_no_request(
     assert "key.use_not_noted" in caplog.text
 
 
-async def test_of_keys_that_are_used_only_so_many_are_kept(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_used_keys_are_remembered(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "MOST_CACHED", 3)
     door = Authenticator(http.app)
     for number in range(10):
@@ -164,7 +166,9 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-async def test_guesses_at_once_wait_the_longer_the_more_they_are(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_simultaneous_guesses_of_keys_wait_the_longer_the_more_they_are(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slept: list[float] = []
     all_wait = asyncio.Event()
 
@@ -308,9 +312,7 @@ def test_a_header_is_no_address_unless_a_trusted_proxy_sends_it(url: str, monkey
         ("a unix socket", ["198.51.100.1"], "a unix socket"),
     ],
 )
-def test_each_address_on_the_way_is_believed_as_far_as_proxies_are_trusted(
-    peer: str, told: list[str], whose: str
-) -> None:
+def test_addresses_of_proxies_are_believed_as_far_as_they_are_trusted(peer: str, told: list[str], whose: str) -> None:
     headers = [(b"x-forwarded-for", one.encode()) for one in told]
     request = Request({"type": "http", "headers": headers, "client": (peer, 1) if peer else None})
     assert whose_address(request, [ip_network("10.0.0.0/8")]) == whose
@@ -419,7 +421,7 @@ async def test_without_keys_nobody_is_served_through_a_proxy(http: Caller, name:
 
 
 @pytest.mark.parametrize(("version", "status"), [("1.0", 403), ("1.1", 200)])
-def test_without_keys_what_speaks_as_proxies_do_is_refused(url: str, version: str, status: int) -> None:
+def test_without_keys_a_request_with_headers_of_proxies_is_refused(url: str, version: str, status: int) -> None:
     """nginx passes requests on by HTTP/1.0 and without a header, unless it is told otherwise."""
     with served(url) as server, socket.create_connection(("127.0.0.1", server.port), 30) as connection:
         connection.sendall(f"GET /v1/events HTTP/{version}\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
@@ -428,7 +430,7 @@ def test_without_keys_what_speaks_as_proxies_do_is_refused(url: str, version: st
     assert (b"HTTP/1.0 is what proxies speak" in answer) is (status == 403)
 
 
-async def test_with_a_key_it_does_not_matter_what_speaks(http: Caller) -> None:
+async def test_with_a_key_headers_of_proxies_do_not_matter(http: Caller) -> None:
     made = await http.app.keys.create("a")
     old = httpx.ASGITransport(lambda scope, *rest: http.api({**scope, "http_version": "1.0"}, *rest))
     async with httpx.AsyncClient(transport=old, base_url="http://127.0.0.1") as client:
@@ -436,7 +438,7 @@ async def test_with_a_key_it_does_not_matter_what_speaks(http: Caller) -> None:
     assert answer.status_code == 200
 
 
-async def test_the_first_key_ends_that_at_once(http: Caller, duly: OpenDuly) -> None:
+async def test_the_first_key_ends_access_without_keys_at_once(http: Caller, duly: OpenDuly) -> None:
     assert (await http("GET", "/v1/events")).status_code == 200
     elsewhere = await duly()  # as another process would
     made = await elsewhere.keys.create("first")
@@ -497,7 +499,7 @@ async def test_an_id_that_could_harm_is_replaced(http: Caller, id: str) -> None:
     assert re.fullmatch(r"[0-9a-f-]{36}", answer.headers["x-request-id"])
 
 
-async def test_whether_it_is_ready_is_asked_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readiness_is_checked_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
     monkeypatch.setattr(auth.time, "monotonic", lambda: now)
     asked = 0
@@ -520,7 +522,7 @@ async def test_whether_it_is_ready_is_asked_once_in_a_second(http: Caller, monke
 # -- faults
 
 
-async def test_what_is_called_wrongly_within_is_not_the_callers_fault(
+async def test_misuse_within_the_server_is_not_told_as_the_callers_fault(
     http: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def wrong(*_: object) -> None:

@@ -38,7 +38,7 @@ def is_answered(line: socket.socket) -> bool:
     return said.startswith(b"HTTP/1.1 200")
 
 
-def test_the_one_that_has_been_idle_for_longest_ends_for_a_new_one(server: Served) -> None:
+def test_the_connection_that_has_been_idle_for_longest_ends_for_a_new_one(server: Served) -> None:
     with contextlib.ExitStack() as opened:
         first, second, third, fourth = [opened.enter_context(connect(server)) for _ in range(4)]
         assert all(is_answered(one) for one in (second, third, fourth, first)), "and are idle from then on"
@@ -85,7 +85,7 @@ def at_work(kept: Connections, peer: str) -> Held:
     return one
 
 
-def test_of_many_that_come_at_once_each_makes_room_for_the_next() -> None:
+def test_of_many_connections_at_once_each_makes_room_for_the_next() -> None:
     """Before any of them has said anything: the last is served, whoever it is."""
     kept, came = Connections(8, []), [Held() for _ in range(20)]
     for one in came:
@@ -94,7 +94,7 @@ def test_of_many_that_come_at_once_each_makes_room_for_the_next() -> None:
     assert [one.ended for one in came] == [True] * 16 + [False] * 4
 
 
-def test_where_none_is_idle_the_new_one_is_refused() -> None:
+def test_a_new_connection_is_refused_where_none_is_idle() -> None:
     kept = Connections(2, [])
     busy = at_work(kept, "192.0.2.1")
     assert not kept.room_for("192.0.2.1")
@@ -107,7 +107,9 @@ def test_where_none_is_idle_the_new_one_is_refused() -> None:
     assert not kept.room_for("192.0.2.3"), "it is not ended twice"
 
 
-def test_the_log_has_one_line_in_a_minute(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_connections_are_logged_once_in_a_minute(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = 1000.0
     monkeypatch.setattr(connections.time, "monotonic", lambda: now)
     kept = Connections(1, [])
@@ -122,7 +124,7 @@ def test_the_log_has_one_line_in_a_minute(caplog: pytest.LogCaptureFixture, monk
     ]
 
 
-def test_addresses_that_have_gone_are_forgotten() -> None:
+def test_addresses_without_connections_are_forgotten() -> None:
     kept = Connections(1000, [])
     for number in range(500):
         one = Held()
@@ -133,12 +135,14 @@ def test_addresses_that_have_gone_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize("files", [128, 512])
-def test_the_limit_of_open_files_says_how_many_there_may_be(files: int) -> None:
+def test_the_limit_of_open_files_bounds_the_connections(files: int) -> None:
     with limited(files):
         assert default_limit() == files // 2
 
 
-def test_who_does_not_take_an_answer_is_not_waited_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_its_answer_is_not_waited_for(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_protocol, "SLOW_CLIENT_TIMEOUT_S", 0.3)
     with socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)

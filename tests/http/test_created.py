@@ -5,7 +5,7 @@ from tests.http.calling import Caller
 from tests.make import HOUR, START
 
 
-async def test_over_http_it_is_told_too(http: Caller) -> None:
+async def test_observers_are_told_of_timers_created_over_http(http: Caller) -> None:
     heard = list[Created]()
     http.app.observe(heard.append, Created)
     due = (START + HOUR).isoformat().replace("+00:00", "Z")

@@ -11,8 +11,8 @@ from duly.records.cursors import write_cursor
 from duly.records.specs import Everything, InStatus
 from duly.testing import ManualClock, Recorder
 from tests.conftest import OpenDuly
+from tests.dead_letters import dead, reject
 from tests.http.calling import Caller, OpenCaller, paths
-from tests.letters import dead, reject
 from tests.make import MINUTE, START
 
 MANY = 12
@@ -35,7 +35,7 @@ async def pieces(http: Caller, act: str, body: dict[str, Any]) -> list[dict[str,
 
 @pytest.mark.parametrize(("act", "word"), [("replay", "replayed"), ("discard", "discarded")])
 @pytest.mark.parametrize(("limit", "wanted"), [(None, [5, 5, 2]), (10, [5, 5]), (7, [5, 2]), (5, [5]), (3, [3])])
-async def test_a_request_takes_some_and_says_where_to_go_on(
+async def test_a_request_replays_some_dead_letters_and_says_where_to_go_on(
     http: Caller, act: str, word: str, limit: int | None, wanted: list[int]
 ) -> None:
     await dead(http.app.store, MANY)
@@ -44,9 +44,7 @@ async def test_a_request_takes_some_and_says_where_to_go_on(
     assert (await http.get("/v1/dead-letters"))["dead_letters"] == MANY - sum(wanted)
 
 
-async def test_what_fails_meanwhile_again_or_for_the_first_time_is_not_replayed(
-    http: Caller, clock: ManualClock
-) -> None:
+async def test_events_that_fail_while_a_replay_goes_on_are_not_replayed(http: Caller, clock: ManualClock) -> None:
     ids = await dead(http.app.store, MANY)
     first = await http.post("/v1/events/replay", {"filter": {}})
     assert {event.id for event in await http.app.events.find(InStatus(Status.PENDING))} == set(ids[:5]), "the oldest"
@@ -60,7 +58,7 @@ async def test_what_fails_meanwhile_again_or_for_the_first_time_is_not_replayed(
     assert (await http.get("/v1/dead-letters"))["dead_letters"] == 5 + 3
 
 
-async def test_a_rate_is_kept_from_one_request_to_the_next(http: Caller) -> None:
+async def test_the_rate_of_a_replay_is_kept_from_one_request_to_the_next(http: Caller) -> None:
     await dead(http.app.store, MANY)
     answers = await pieces(http, "replay", {"filter": {}, "rate": "1/m"})
     assert [answer["last_ready_at"] for answer in answers] == [
@@ -70,7 +68,7 @@ async def test_a_rate_is_kept_from_one_request_to_the_next(http: Caller) -> None
     assert ready == [START + place * MINUTE for place in range(MANY)]
 
 
-async def test_a_cursor_fits_only_what_gave_it(http: Caller) -> None:
+async def test_a_cursor_of_a_replay_fits_only_the_request_that_gave_it(http: Caller) -> None:
     await dead(http.app.store, MANY)
     body = {"filter": {}, "limit": 9}
     cursor = (await http.post("/v1/events/discard", body))["next_cursor"]
@@ -98,13 +96,13 @@ async def test_a_cursor_fits_only_what_gave_it(http: Caller) -> None:
         {},
     ],
 )
-async def test_a_cursor_that_was_made_up_is_refused(http: Caller, place: Any) -> None:
+async def test_a_made_up_cursor_of_a_replay_is_refused(http: Caller, place: Any) -> None:
     said = {"filter": {}, "rate": None, "limit": None}
     cursor = write_cursor(same(said), msgspec.json.encode(place).decode())
     assert paths(await http("POST", "/v1/events/replay", {"filter": {}, "cursor": cursor})) == ["cursor"]
 
 
-async def test_what_an_enabled_target_has_waiting_is_released_by_the_workers(
+async def test_events_that_wait_for_an_enabled_target_are_released_by_the_workers(
     duly: OpenDuly, calling: OpenCaller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request releases some; the rest need not wait for a person."""

@@ -32,14 +32,14 @@ def contents(operation: Described) -> Iterator[tuple[str, Any]]:
             yield f"{status} {media_type}", content
 
 
-def test_every_operation_is_described() -> None:
+def test_every_operation_is_in_the_openapi_description() -> None:
     described = {(one.method, one.path) for one in KEYED}
     assert described == {(one.method, one.path) for one in OPERATIONS}
     ids = [one.said["operationId"] for one in DESCRIPTION.operations]
     assert len(ids) == len(set(ids))
 
 
-def test_what_needs_no_key_is_described_as_well() -> None:
+def test_operations_that_need_no_key_are_described() -> None:
     assert [one.path for one in OPENED] == ["/healthz", "/readyz", "/metrics"]
     answers = {one.path: set(one.said["responses"]) for one in OPENED}
     assert answers["/healthz"] == answers["/metrics"] == {"200", "400", "408", "431"}
@@ -47,7 +47,7 @@ def test_what_needs_no_key_is_described_as_well() -> None:
 
 
 @EVERY
-def test_an_operation_says_what_it_is_for(operation: Described) -> None:
+def test_every_operation_has_a_summary_tags_and_the_scope_it_needs(operation: Described) -> None:
     said = operation.said
     assert said["summary"]
     assert said["tags"]
@@ -180,5 +180,5 @@ def test_every_link_of_the_page_leads_somewhere_on_it_or_to_the_document() -> No
     assert set(ANCHORS.links) - {f"#{id}" for id in ANCHORS.ids} == {"http://localhost/openapi.json"}
 
 
-def test_the_page_loads_nothing_and_runs_nothing() -> None:
+def test_the_page_of_the_api_loads_nothing_and_runs_nothing() -> None:
     assert not re.search(r"<(script|img|link|iframe|object)\b|\bsrc=|@import|url\(|\son\w+=", PAGE)

@@ -143,7 +143,7 @@ async def test_all_that_is_wrong_with_a_filter_is_told_at_once(http: Caller) -> 
 # -- pages
 
 
-async def test_pages_are_stable_while_events_are_inserted(http: Caller) -> None:
+async def test_pages_of_events_are_stable_while_events_are_inserted(http: Caller) -> None:
     ids = [(await timer(http, f"k{n}"))["id"] for n in range(10)][::-1]
     found: list[str] = []
     address: str | None = "/v1/events?limit=3&type=invoice.overdue&status=PENDING,FAILED"
@@ -205,7 +205,7 @@ async def test_a_page_begins_after_an_id_or_a_name(http: Caller) -> None:
 @pytest.mark.parametrize(
     ("list_", "bad"), [("events", "a"), ("users", "{}"), ("schedules", ""), ("schedules", "a\n"), ("targets", " ")]
 )
-async def test_after_is_what_names_one_of_them_and_goes_without_a_cursor(http: Caller, list_: str, bad: str) -> None:
+async def test_the_parameter_after_names_an_entry_and_excludes_a_cursor(http: Caller, list_: str, bad: str) -> None:
     assert paths(await http("GET", f"/v1/{list_}?{urlencode({'after': bad})}")) == ["after"]
     cursor = write_cursor({}, new_id())
     assert paths(await http("GET", f"/v1/{list_}?after={new_id()}&cursor={cursor}")) == ["after"]
@@ -246,7 +246,7 @@ async def test_an_event_is_read_with_its_whole_history(shop: Caller, clock: Manu
     assert listed == shown
 
 
-async def test_what_is_no_event_is_not_found(http: Caller) -> None:
+async def test_an_id_of_no_event_is_not_found(http: Caller) -> None:
     for id in (new_id(), "7", "replay", "x" * 1000, "%00", "a%2Fb"):
         calls = [("GET", "", None), ("POST", "/cancel", None), ("POST", "/replay", None), ("POST", "/discard", None),
                  ("POST", "/reschedule", {"due_at": "2026-01-01T02:00:00Z"})]  # fmt: skip
@@ -258,7 +258,9 @@ async def test_what_is_no_event_is_not_found(http: Caller) -> None:
 # -- changed by people
 
 
-async def test_what_waits_can_be_moved_and_cancelled(http: Caller, calling: OpenCaller, clock: ManualClock) -> None:
+async def test_a_waiting_event_can_be_moved_and_cancelled(
+    http: Caller, calling: OpenCaller, clock: ManualClock
+) -> None:
     made = await http.app.keys.create("console", scope="write")
     keyed = await calling(http.app, authorization=f"Bearer {made.secret}")
     one = await timer(keyed, "a")
@@ -286,7 +288,7 @@ async def test_a_cancelled_occurrence_is_followed_by_the_next(http: Caller) -> N
     assert [event["schedule"] for event in moved] == ["nightly"]
 
 
-async def test_a_dead_letter_can_be_put_away(shop: Caller, clock: ManualClock, hooks: Recorder) -> None:
+async def test_a_dead_letter_can_be_discarded_over_http(shop: Caller, clock: ManualClock, hooks: Recorder) -> None:
     [dead] = await fail(shop, clock, hooks, "410")
     for verb, body in (("cancel", {}), ("reschedule", {"due_at": dead["due_at"]})):
         assert (await shop("POST", f"/v1/events/{dead['id']}/{verb}", body)).status_code == 409
@@ -324,7 +326,9 @@ async def test_many_dead_letters_are_counted_and_replayed_at_a_rate(
     assert {event["status"] for event in await all_of(shop)} == {"COMPLETED"}
 
 
-async def test_many_dead_letters_are_put_away(shop: Caller, clock: ManualClock, hooks: Recorder) -> None:
+async def test_many_dead_letters_are_discarded_by_one_request(
+    shop: Caller, clock: ManualClock, hooks: Recorder
+) -> None:
     await fail(shop, clock, hooks, *(f"{500 + n}" for n in range(3)))
     first = {"filter": {"failed_to": "2026-01-01T00:30:00Z"}, "reason": "too old"}
     assert await shop.post("/v1/events/discard", first) == {"discarded": 1, "left_alone": 0, "next_cursor": None}
@@ -335,7 +339,7 @@ async def test_many_dead_letters_are_put_away(shop: Caller, clock: ManualClock, 
     assert reasons == [None, None, "too old"]
 
 
-async def test_a_bad_act_on_many_is_refused(http: Caller) -> None:
+async def test_a_bad_request_about_many_dead_letters_is_refused(http: Caller) -> None:
     for path in ("replay", "discard"):
         for bad, wanted in (
             ({}, ["filter"]),
@@ -367,11 +371,11 @@ async def test_a_filter_in_a_body_may_list_statuses(shop: Caller, clock: ManualC
         ("user_id", "019a8f2e6c007abc8def0123456789ab"),
     ],
 )
-async def test_what_names_nothing_is_no_filter(http: Caller, field: str, bad: str) -> None:
+async def test_a_filter_value_that_names_nothing_is_refused(http: Caller, field: str, bad: str) -> None:
     assert paths(await http("GET", f"/v1/events?{urlencode({field: bad})}")) == [field]
 
 
-async def test_a_users_id_is_one_in_capitals_too(http: Caller) -> None:
+async def test_the_id_of_a_user_may_be_written_in_capitals(http: Caller) -> None:
     user = await http.app.users.add(**a_user())
     found = await http.get(f"/v1/events?user_id={user.id.upper()}")
     assert {event["user_id"] for event in found["events"]} == {user.id}

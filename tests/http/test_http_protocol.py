@@ -122,7 +122,7 @@ def test_a_head_that_never_comes_is_not_waited_for(server: Served, begun: bytes)
         check(line.heard(), 408)
 
 
-def test_a_connection_may_rest_longer_than_a_head_may_take(server: Served) -> None:
+def test_a_connection_may_be_idle_longer_than_a_head_may_take(server: Served) -> None:
     ask = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with Line(server) as line:
         line.send(ask)
@@ -165,7 +165,7 @@ def test_a_whole_head_that_is_too_large_is_told_so(server: Served, where: str, s
         assert "larger than 64 KB" in read(said)[2]["detail"]
 
 
-def test_a_head_of_nearly_that_size_is_read(server: Served) -> None:
+def test_a_head_of_nearly_the_largest_size_is_read(server: Served) -> None:
     with Line(server) as line:
         line.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nX-Much: " + b"x" * 60_000 + b"\r\n\r\n")
         assert line.answer().startswith(b"HTTP/1.1 200")
@@ -173,7 +173,7 @@ def test_a_head_of_nearly_that_size_is_read(server: Served) -> None:
         assert line.answer().startswith(b"HTTP/1.1 200"), "each is counted by itself"
 
 
-def test_a_head_that_is_too_large_but_no_more_is_told_so(server: Served) -> None:
+def test_a_head_that_just_exceeds_the_limit_is_told_so(server: Served) -> None:
     with Line(server) as line:
         line.send(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * (http_protocol.LARGEST_HEAD_BYTES - 20))
         check(line.heard(), 431)
@@ -191,20 +191,20 @@ def test_a_head_that_is_too_large_but_no_more_is_told_so(server: Served) -> None
         b"PUT /v1/timers/a HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_told_so(server: Served, said: bytes) -> None:
+def test_bytes_that_are_no_request_are_told_so(server: Served, said: bytes) -> None:
     with Line(server) as line:
         line.send(said)
         check(line.heard(), 400)
 
 
-def test_a_body_that_came_with_its_head_is_no_part_of_it(server: Served) -> None:
+def test_a_body_that_came_with_its_head_does_not_count_as_head(server: Served) -> None:
     body = json.dumps({"after": "1h", "type": "x", "payload": "x" * 200_000}).encode()
     with Line(server) as line:
         line.send(HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         assert read(line.heard())[0] == 201
 
 
-def test_requests_may_come_one_behind_the_other(server: Served) -> None:
+def test_requests_may_be_pipelined(server: Served) -> None:
     ask = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     with Line(server) as line:
         line.send((ask + b"\r\n") * 20 + ask + b"Connection: close\r\n\r\n")

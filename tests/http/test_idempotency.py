@@ -41,14 +41,14 @@ async def counted(http: Caller, table: str) -> int:
     return int(await ask(http.app.store, f"SELECT count(*) FROM duly.{table}"))
 
 
-def test_all_that_writes_is_remembered_but_for_what_answers_secrets() -> None:
+def test_every_writing_operation_takes_an_idempotency_key_unless_it_answers_secrets() -> None:
     writing = {operation.name for operation in OPERATIONS if operation.needs is not Scope.READ}
     assert {operation.name for operation in REMEMBERED} == writing - {"put_target", "rotate_secret"}
     posts = {operation.name for operation in OPERATIONS if operation.method == "POST"}
     assert posts - {operation.name for operation in REMEMBERED} == {"preview_rule", "rotate_secret"}
 
 
-async def test_a_secret_is_not_made_under_a_key_that_cannot_be_heeded(http: Caller, mine: Tenant) -> None:
+async def test_an_operation_that_answers_a_secret_refuses_an_idempotency_key(http: Caller, mine: Tenant) -> None:
     address, headers = f"/v1/targets/{mine.target}/rotate", {"authorization": mine.key(), "idempotency_key": "once"}
     before = await rows_of(http.app, mine)
     for body in (None, {}, {"keep": "1h"}, {"secret": None}):
@@ -63,7 +63,7 @@ async def test_a_secret_is_not_made_under_a_key_that_cannot_be_heeded(http: Call
     assert await rows_of(http.app, mine) == rotated
 
 
-async def test_the_same_request_again_does_nothing_and_is_told_the_same(http: Caller) -> None:
+async def test_the_same_request_again_does_nothing_and_gets_the_same_answer(http: Caller) -> None:
     for operation in REMEMBERED:
         mine = await settle(http.app, operation.name)  # each is asked of what no other has changed
         if operation.name in ("enable_target", "probe_target"):
@@ -85,7 +85,7 @@ async def test_the_same_request_again_does_nothing_and_is_told_the_same(http: Ca
         assert await rows_of(http.app, mine) == after, operation.name
 
 
-async def test_a_key_is_for_one_request(http: Caller) -> None:
+async def test_an_idempotency_key_is_for_one_request(http: Caller) -> None:
     await http.post("/v1/users", USER, idempotency_key="a")
     for path, body in (("/v1/users", {**USER, "key": "b"}), ("/v1/users/import", {"users": [USER]})):
         refused = await http("POST", path, body, idempotency_key="a")
@@ -96,7 +96,7 @@ async def test_a_key_is_for_one_request(http: Caller) -> None:
     assert await counted(http, "users") == 2
 
 
-async def test_whoever_asks_at_once_is_told_the_same(http: Caller) -> None:
+async def test_the_same_request_at_once_gets_the_same_answer(http: Caller) -> None:
     timers = {"timers": [{"after": "1h", "type": "x"}] * 3}
     for path, body, table, count in (("/v1/users", USER, "users", 1), ("/v1/timers", timers, "events", 3)):
         before = await counted(http, table)
@@ -108,7 +108,7 @@ async def test_whoever_asks_at_once_is_told_the_same(http: Caller) -> None:
         assert await counted(http, table) == before + count
 
 
-async def test_those_who_ask_the_same_again_and_again_keep_nobody_else_waiting(
+async def test_repeats_of_one_request_keep_no_other_request_waiting(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On SQLite, who writes waits for the one writer in any case."""
@@ -133,7 +133,9 @@ async def test_those_who_ask_the_same_again_and_again_keep_nobody_else_waiting(
     assert len({answer.text for answer in answers}) == 1
 
 
-async def test_what_failed_leaves_the_key_free(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_failed_leaves_its_idempotency_key_free(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert paths(await http("POST", "/v1/users", {**USER, "timezone": "Mars/Crater"}, idempotency_key="a"))
     missing = await http("POST", "/v1/schedules/none/pause", {}, idempotency_key="a")
     assert missing.status_code == 404
@@ -144,7 +146,7 @@ async def test_what_failed_leaves_the_key_free(http: Caller, monkeypatch: pytest
     assert (await http("POST", "/v1/users", USER, idempotency_key="a")).status_code == 201
 
 
-async def test_a_bug_after_the_act_undoes_it_and_leaves_the_key_free(
+async def test_a_bug_after_the_act_undoes_it_and_leaves_the_idempotency_key_free(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as planted:
@@ -161,7 +163,7 @@ async def test_a_bug_after_the_act_undoes_it_and_leaves_the_key_free(
     assert await counted(http, "users") == 1
 
 
-async def test_a_caller_who_leaves_in_the_middle_leaves_the_key_free(
+async def test_a_caller_who_leaves_in_the_middle_leaves_the_idempotency_key_free(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached, never = asyncio.Event(), asyncio.Event()
@@ -182,7 +184,9 @@ async def test_a_caller_who_leaves_in_the_middle_leaves_the_key_free(
     assert (await http("POST", "/v1/users", USER, idempotency_key="a")).status_code == 201
 
 
-async def test_who_cannot_know_whether_it_was_stored_says_so(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_cannot_know_whether_a_request_was_stored_says_so(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as planted:
 
         @asynccontextmanager
@@ -204,7 +208,7 @@ async def test_who_cannot_know_whether_it_was_stored_says_so(http: Caller, monke
     assert await counted(http, "users") == 1
 
 
-async def test_what_fails_before_it_is_stored_says_that_nothing_was_changed(
+async def test_a_request_that_fails_before_it_is_stored_says_that_nothing_was_changed(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> None:
@@ -218,7 +222,7 @@ async def test_what_fails_before_it_is_stored_says_that_nothing_was_changed(
     assert await counted(http, "users") == 0
 
 
-async def test_keys_are_each_tenants_own(http: Caller, mine: Tenant) -> None:
+async def test_idempotency_keys_are_each_tenants_own(http: Caller, mine: Tenant) -> None:
     rival = await settle(http.app, "rival")
     first = await http.post("/v1/users", USER, idempotency_key="a", authorization=mine.key())
     other = await http.post("/v1/users", USER, idempotency_key="a", authorization=rival.key())
@@ -228,7 +232,7 @@ async def test_keys_are_each_tenants_own(http: Caller, mine: Tenant) -> None:
     assert first["id"] != other["id"]
 
 
-async def test_after_a_day_a_key_is_forgotten(http: Caller, clock: ManualClock) -> None:
+async def test_after_a_day_an_idempotency_key_is_forgotten(http: Caller, clock: ManualClock) -> None:
     first = await http.post("/v1/users", USER, idempotency_key="a")
     clock.advance(hours=23, minutes=59)
     assert await http.post("/v1/users", USER, idempotency_key="a") == first
@@ -236,7 +240,7 @@ async def test_after_a_day_a_key_is_forgotten(http: Caller, clock: ManualClock) 
     assert (await http("POST", "/v1/users", {**USER, "first_name": "Eve"}, idempotency_key="a")).status_code == 201
 
 
-async def test_what_is_forgotten_does_not_stay_in_the_table(
+async def test_forgotten_idempotency_keys_do_not_stay_in_the_table(
     http: Caller, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handler, "SWEEP_INTERVAL_S", 0.0)
@@ -248,7 +252,9 @@ async def test_what_is_forgotten_does_not_stay_in_the_table(
     assert await counted(http, "requests") == 1
 
 
-async def test_sweeping_that_fails_harms_no_request(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_clean_up_of_idempotency_keys_harms_no_request(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(handler, "SWEEP_INTERVAL_S", 0.0)
 
     async def broken(_limit: int) -> int:
@@ -259,7 +265,7 @@ async def test_sweeping_that_fails_harms_no_request(http: Caller, monkeypatch: p
 
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\tb", "\u00e9 "])
-async def test_what_is_no_key_is_refused(http: Caller, key: str) -> None:
+async def test_text_that_is_no_idempotency_key_is_refused(http: Caller, key: str) -> None:
     answer = await http.client.post("/v1/users", json=USER, headers={"Idempotency-Key": key.encode("latin-1")})
     assert paths(answer) == ["Idempotency-Key"]
     assert await counted(http, "users") == 0

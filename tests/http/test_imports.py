@@ -12,7 +12,7 @@ def the_user(number: int, **changes: Any) -> dict[str, Any]:
     return {**a_user(), "key": f"crm-{number}", **changes}
 
 
-async def test_more_than_are_stored_at_a_time_are_imported_and_the_bad_ones_told(http: Caller) -> None:
+async def test_more_users_than_a_chunk_are_imported_and_the_bad_ones_told(http: Caller) -> None:
     many = [the_user(number) for number in range(MANY)]
     many[7] = the_user(7, timezone="Mars/Olympus")
     many.append(the_user(9, first_name="Grace"))

@@ -33,7 +33,7 @@ async def all_of(http: Caller, path: str, name: str) -> list[list[Any]]:
         query = f"limit=1000&cursor={page['next_cursor']}"
 
 
-async def test_a_page_of_large_events_is_bounded_in_bytes_and_so_is_what_is_read(http: Caller) -> None:
+async def test_a_page_of_large_events_is_bounded_in_bytes_written_and_read(http: Caller) -> None:
     for _ in range(4):
         await http.app.add_many(Timer(HOUR, "x", payload="x" * MEGABYTE) for _ in range(20))
     tracemalloc.start()
@@ -67,7 +67,7 @@ async def ten_of_each(http: Caller) -> None:
 
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize("name", ["users", "schedules", "targets"])
-async def test_every_list_ends_early_and_goes_on(http: Caller, name: str) -> None:
+async def test_every_list_of_large_entries_ends_early_and_goes_on(http: Caller, name: str) -> None:
     await ten_of_each(http)
     found = await all_of(http, f"/v1/{name}", name)
     assert len(found) > 2
@@ -77,7 +77,7 @@ async def test_every_list_ends_early_and_goes_on(http: Caller, name: str) -> Non
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_histories_have_pages_too(http: Caller) -> None:
+async def test_histories_have_pages(http: Caller) -> None:
     await ten_of_each(http)
     [user] = (await http.get("/v1/users?limit=1"))["users"]
     for number in range(10):

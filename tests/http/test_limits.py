@@ -71,7 +71,7 @@ def written(payload: str) -> bytes:
         (written(json.dumps("x" * 3_000_000)), 413),
     ],
 )
-async def test_a_body_is_taken_or_refused(http: Caller, body: bytes, status: int | None) -> None:
+async def test_a_body_is_stored_whole_or_refused_and_not_stored(http: Caller, body: bytes, status: int | None) -> None:
     answer = await http("PUT", "/v1/timers/a", body, content_type="application/json")
     assert answer.status_code == status or (status is None and answer.status_code in (201, 422)), answer.text[:300]
     if answer.status_code == 201:
@@ -98,7 +98,7 @@ async def test_only_json_is_read(http: Caller, kind: str, status: int) -> None:
     assert answer.status_code == status
 
 
-async def test_a_body_that_was_forgotten_changes_nothing(http: Caller) -> None:
+async def test_a_request_whose_body_was_forgotten_changes_nothing(http: Caller) -> None:
     await http.put("/v1/targets/shop", {"url": "https://hooks.example/duly"})
     limited = await http.put("/v1/targets/shop/limits", {"concurrency": 5})
     assert paths(await http("PUT", "/v1/targets/shop/limits")) == ["body"]
@@ -109,7 +109,7 @@ async def test_a_body_that_was_forgotten_changes_nothing(http: Caller) -> None:
             assert paths(await http(operation.method, path)) == ["body"], path
 
 
-async def test_what_takes_no_body_refuses_one(http: Caller) -> None:
+async def test_an_operation_without_a_body_refuses_one(http: Caller) -> None:
     for method in ("GET", "DELETE"):
         answer = await http(method, "/v1/timers/a", b'{"a": 1}')
         assert (answer.status_code, answer.json()["errors"][0]["path"]) == (400, "body")
@@ -291,7 +291,7 @@ async def test_headers_are_never_the_servers_fault(http: Caller, mine: Tenant) -
         ("GET", "/v1/users/%2e%2e/events", 404),
     ],
 )
-async def test_what_is_not_there_is_said_to_be_so(http: Caller, method: str, path: str, status: int) -> None:
+async def test_an_unknown_path_or_method_is_told_so(http: Caller, method: str, path: str, status: int) -> None:
     answer = await http.client.request(method, path)
     assert answer.status_code == status
     assert answer.headers["x-frame-options"] == "DENY"

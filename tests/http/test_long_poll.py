@@ -31,7 +31,9 @@ async def until_waiting(http: Caller, many: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_beyond_the_most_that_may_wait_is_answered_at_once(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(long_poll, "MOST_WAITING_OF_ONE_CALLER", 2)
     await put(http)
     asked = [asyncio.create_task(http("POST", TRIGGER, prefer="wait=60")) for _ in range(2)]
@@ -50,7 +52,7 @@ async def test_who_comes_beyond_the_places_is_answered_at_once(http: Caller, mon
     assert (await http("POST", TRIGGER, prefer="wait=0")).headers["preference-applied"] == "wait=0"
 
 
-async def test_who_waits_while_the_server_stops_is_answered_with_what_is_known(
+async def test_a_waiting_request_is_answered_with_what_is_known_when_the_server_stops(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_poll, "FIRST_POLL_INTERVAL_S", 60.0)
@@ -65,7 +67,7 @@ async def test_who_waits_while_the_server_stops_is_answered_with_what_is_known(
     assert (await http("POST", TRIGGER, prefer="wait=60")).status_code == 201  # at once
 
 
-async def test_what_is_committed_is_told_though_the_database_goes_away(
+async def test_a_committed_trigger_is_told_though_the_database_goes_away(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(http)
@@ -80,7 +82,7 @@ async def test_what_is_committed_is_told_though_the_database_goes_away(
     assert (answer.status_code, answer.json()["status"]) == (201, "PENDING")
 
 
-async def test_looks_are_farther_and_farther_apart(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiting_request_polls_less_and_less_often(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
     async def pause(self: LongPoll, seconds: float) -> bool:
@@ -95,7 +97,7 @@ async def test_looks_are_farther_and_farther_apart(http: Caller, monkeypatch: py
     assert pauses[-1] == 0.5
 
 
-def test_who_has_left_is_not_waited_for_and_a_server_that_stops_waits_for_nobody(
+def test_a_server_waits_neither_for_clients_that_left_nor_for_anybody_when_it_stops(
     sqlite_file: Path, tmp_path: Path
 ) -> None:
     copyfile(sqlite_file, tmp_path / "duly.db")

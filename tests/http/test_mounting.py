@@ -110,7 +110,7 @@ async def test_the_api_can_be_mounted_in_an_application(own: Duly, application: 
 
 
 @pytest.mark.parametrize("application", [in_fastapi, in_starlette])
-async def test_its_description_tells_where_it_is(own: Duly, application: Application) -> None:
+async def test_the_description_of_a_mounted_api_tells_where_it_is(own: Duly, application: Application) -> None:
     api = create_api(own, keyless=True)
     app = application(own, api)
     http = calls(own, api, app)
@@ -150,7 +150,7 @@ async def test_a_duly_that_is_not_open_is_a_problem_that_says_what_to_do(own: Du
         assert len((await http.get("/duly/v1/schedules"))["schedules"]) == 1, "and it can be opened again"
 
 
-async def test_an_application_tells_by_itself_who_asks(own: Duly) -> None:
+async def test_an_application_may_authenticate_callers_itself(own: Duly) -> None:
     async def authenticate(request: Request) -> Who:
         match request.headers.get("x-who"):
             case None:
@@ -220,7 +220,7 @@ async def test_only_who_an_application_lets_into_all_tenants_may_name_another(ow
         (Who("acme", None, "ada"), "it returned one with the scope None"),  # type: ignore[arg-type]
     ],
 )
-async def test_an_application_that_tells_it_wrongly_finds_out_why_in_the_log(
+async def test_an_application_that_authenticates_wrongly_finds_the_reason_in_the_log(
     own: Duly, returned: Any, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def authenticate(_: Request) -> Any:
@@ -235,12 +235,12 @@ async def test_an_application_that_tells_it_wrongly_finds_out_why_in_the_log(
     assert told in caplog.text
 
 
-def test_what_that_takes_is_in_one_place() -> None:
+def test_the_names_for_authentication_are_in_one_module() -> None:
     assert (duly.api.Caller, duly.api.Scope) == (Who, Scope)
     assert (duly.api.Unauthenticated, duly.api.Forbidden) == (Unauthenticated, Forbidden)
 
 
-async def test_keys_are_asked_for_under_a_mount_too(own: Duly) -> None:
+async def test_a_mounted_api_asks_for_keys(own: Duly) -> None:
     api = create_api(own)
     app = in_starlette(own, api)
     async with started(app):

@@ -16,7 +16,7 @@ from tests.make import a_user
 SCHEDULE = {"type": "report", "rule": {"every": "1h"}}
 
 
-async def test_those_who_put_and_delete_one_schedule_at_once_are_all_answered(http: Caller) -> None:
+async def test_requests_that_put_and_delete_one_schedule_at_once_are_all_answered(http: Caller) -> None:
     for turn in range(3):
         asked = [("PUT", {**SCHEDULE, "payload": turn}) if number % 2 else ("DELETE", None) for number in range(20)]
         answers = await asyncio.gather(*(http(method, "/v1/schedules/report", body) for method, body in asked))
@@ -26,7 +26,7 @@ async def test_those_who_put_and_delete_one_schedule_at_once_are_all_answered(ht
         assert len(waiting) == (1 if there.status_code == 200 else 0)
 
 
-async def test_those_who_pause_and_resume_one_schedule_at_once_are_all_answered(http: Caller) -> None:
+async def test_requests_that_pause_and_resume_one_schedule_at_once_are_all_answered(http: Caller) -> None:
     await http.put("/v1/schedules/report", SCHEDULE)
     acts = ["pause", "resume", "trigger", "skip"] * 5
     answers = await asyncio.gather(*(http("POST", f"/v1/schedules/report/{act}") for act in acts))
@@ -37,7 +37,7 @@ async def test_those_who_pause_and_resume_one_schedule_at_once_are_all_answered(
     assert (heads[0].held is None) is schedule["enabled"]
 
 
-async def test_those_who_give_one_key_to_several_users_at_once_are_all_answered(http: Caller) -> None:
+async def test_requests_that_give_one_key_to_several_users_at_once_are_all_answered(http: Caller) -> None:
     for turn in range(3):
         users = [await http.post("/v1/users", a_user()) for _ in range(4)]
         rekeyed = [http("PUT", f"/v1/users/{user['id']}", {"key": f"k{turn}"}) for user in users]
@@ -46,7 +46,7 @@ async def test_those_who_give_one_key_to_several_users_at_once_are_all_answered(
         assert all("key" in answer.json()["detail"] for answer in answers if answer.status_code == 409)
 
 
-async def test_who_is_overtaken_when_storing_a_target_is_not_told_that_it_is_new(
+async def test_a_put_of_a_target_that_was_overtaken_is_not_answered_as_created(
     duly: OpenDuly, calling: OpenCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     http = await calling(await duly(secret_key=SECRET_KEY))

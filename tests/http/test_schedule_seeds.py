@@ -120,7 +120,7 @@ async def test_many_workers_fire_each_run_once(
     assert len(receiver.ids) == len(set(receiver.ids)) == 3
 
 
-async def test_what_was_missed_is_caught_up_as_the_schedule_says(
+async def test_missed_runs_are_caught_up_as_the_schedule_says(
     http: Caller, clock: ManualClock, receiver: Obedient
 ) -> None:
     for policy in ("latest", "all", "skip"):

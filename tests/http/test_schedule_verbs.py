@@ -43,7 +43,7 @@ async def test_a_paused_schedule_fires_nothing_until_it_is_resumed(http: Caller,
     assert await acts(http) == ["created", "paused", "resumed"]
 
 
-async def test_what_a_pause_passed_over_can_be_fired(http: Caller, clock: ManualClock) -> None:
+async def test_occurrences_that_a_pause_passed_over_can_be_fired(http: Caller, clock: ManualClock) -> None:
     fired = reports(http)
     await put(http, rule=HOURLY)
     await http.post("/v1/schedules/daily/pause")
@@ -79,7 +79,7 @@ async def test_a_trigger_fires_now_and_leaves_the_next_event_alone(http: Caller,
         assert paths(await http("POST", "/v1/schedules/daily/trigger", bad)) == ["correlation_id"]
 
 
-async def test_who_prefers_to_wait_is_answered_when_it_is_done(http: Caller) -> None:
+async def test_a_trigger_that_prefers_to_wait_is_answered_when_the_event_is_done(http: Caller) -> None:
     began, may_end = asyncio.Event(), asyncio.Event()
 
     @http.app.on("report")
@@ -104,7 +104,7 @@ async def _tick_until(http: Caller, done: asyncio.Event) -> None:
         await http.app.tick()
 
 
-async def test_who_waits_hears_of_a_failed_attempt_and_nobody_waits_for_ever(http: Caller) -> None:
+async def test_a_trigger_that_waits_is_told_of_a_failed_attempt_and_does_not_wait_for_ever(http: Caller) -> None:
     await put(http)
     late = await http("POST", "/v1/schedules/daily/trigger", prefer="wait=0")
     assert (late.status_code, late.json()["status"], late.headers["preference-applied"]) == (201, "PENDING", "wait=0")
@@ -130,7 +130,7 @@ async def test_who_waits_hears_of_a_failed_attempt_and_nobody_waits_for_ever(htt
 # -- reschedule and skip
 
 
-async def test_the_next_event_alone_can_be_moved_or_left_out(http: Caller, clock: ManualClock) -> None:
+async def test_the_next_event_alone_can_be_moved_or_skipped_over_http(http: Caller, clock: ManualClock) -> None:
     fired = reports(http)
     await put(http, rule=HOURLY)
     moved = await http.post("/v1/schedules/daily/reschedule", {"due_at": "2026-01-01T02:30:00+01:00"})
@@ -187,7 +187,7 @@ async def test_a_schedule_without_a_next_event_cannot_be_moved_or_skipped(http: 
 # -- backfill
 
 
-async def test_what_is_over_can_be_fired_anew_once_a_label(http: Caller, clock: ManualClock) -> None:
+async def test_past_occurrences_can_be_backfilled_once_for_each_label(http: Caller, clock: ManualClock) -> None:
     fired = reports(http)
     await put(http, rule={"cron": "0 9 * * *"}, timezone="UTC")
     span = {"from": "2025-12-25T00:00:00Z", "to": "2025-12-28T09:00:00Z"}
@@ -287,7 +287,7 @@ async def test_a_rule_that_ends_is_previewed_to_its_end(http: Caller) -> None:
 # -- delete
 
 
-async def test_a_deleted_schedule_is_gone_with_what_is_to_come(http: Caller, clock: ManualClock) -> None:
+async def test_a_deleted_schedule_is_gone_with_its_future_events(http: Caller, clock: ManualClock) -> None:
     fired = reports(http)
     await put(http)
     await http.post("/v1/schedules/daily/trigger")
@@ -306,7 +306,7 @@ async def test_a_deleted_schedule_is_gone_with_what_is_to_come(http: Caller, clo
     assert (await put(http)).status_code == 201
 
 
-async def test_what_others_depend_on_cannot_be_deleted(http: Caller) -> None:
+async def test_a_schedule_that_others_depend_on_cannot_be_deleted(http: Caller) -> None:
     await put(http, "load")
     await put(http, "report", depends_on={"schedule": "load", "within": "1h"})
     refused = await http("DELETE", "/v1/schedules/load")

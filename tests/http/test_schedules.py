@@ -58,7 +58,7 @@ async def test_a_schedule_is_created_and_replaced(http: Caller) -> None:
     assert (got.json(), got.headers["etag"]) == (replaced.json(), replaced.headers["etag"])
 
 
-async def test_all_of_a_schedule_is_kept(http: Caller) -> None:
+async def test_every_field_of_a_schedule_is_kept(http: Caller) -> None:
     await put(http, "load")
     created = await http.put("/v1/schedules/full", FULL)
     assert {field: created[field] for field in FULL} == FULL
@@ -66,7 +66,7 @@ async def test_all_of_a_schedule_is_kept(http: Caller) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: "-".join(rule))
-async def test_what_is_shown_can_be_put_back_and_changes_nothing(
+async def test_a_schedule_put_back_as_it_was_shown_changes_nothing(
     http: Caller, clock: ManualClock, rule: dict[str, Any]
 ) -> None:
     await put(http, rule=rule)
@@ -80,7 +80,7 @@ async def test_what_is_shown_can_be_put_back_and_changes_nothing(
     assert await acts(http) == ["created", "rescheduled"]
 
 
-async def test_a_full_one_and_a_paused_one_can_be_put_back_too(http: Caller) -> None:
+async def test_a_schedule_with_every_field_and_a_paused_one_can_be_put_back(http: Caller) -> None:
     await put(http, "load")
     await http.put("/v1/schedules/full", FULL)
     await http.post("/v1/schedules/full/pause")
@@ -103,14 +103,14 @@ async def test_a_changed_rule_or_zone_moves_the_next_event_and_all_else_keeps_it
     assert (still["id"], still["due_at"], still["timezone"]) == (event["id"], elsewhere["next_at"], "Asia/Tokyo")
 
 
-async def test_what_was_paused_stays_so_unless_it_is_said(http: Caller) -> None:
+async def test_a_paused_schedule_that_is_put_stays_paused_unless_enabled_is_given(http: Caller) -> None:
     await put(http)
     await http.post("/v1/schedules/daily/pause")
     assert ok(await put(http, payload=1))["enabled"] is False
     assert ok(await put(http, enabled=True))["enabled"] is True
 
 
-async def test_all_that_is_wrong_is_told_at_once(http: Caller) -> None:
+async def test_all_problems_of_a_schedule_are_told_at_once(http: Caller) -> None:
     bad = {
         "name": "other", "tenant": "acme", "rule": {"cron": "61 9 * * *"}, "timezone": "Mars/Olympus", "colour": 1,
         "misfire": {"policy": "maybe"}, "overlap": 5, "retry": {"base": -1}, "enabled": "yes", "dst": {"gap": "x"},
@@ -125,7 +125,7 @@ async def test_all_that_is_wrong_is_told_at_once(http: Caller) -> None:
     assert (await http("GET", "/v1/schedules/daily")).status_code == 404
 
 
-async def test_what_is_no_object_is_refused(http: Caller) -> None:
+async def test_a_schedule_that_is_no_object_is_refused(http: Caller) -> None:
     await put(http, "a")
     for body in ([], 5, "x", True):
         for method, path in (
@@ -160,7 +160,7 @@ async def test_a_bad_rule_is_refused_wherever_it_is_said(http: Caller) -> None:
     assert (await http.get("/v1/schedules/there"))["rule"] == {"cron": "0 9 * * *"}
 
 
-async def test_a_predecessor_that_is_not_there_is_refused(http: Caller) -> None:
+async def test_a_schedule_that_depends_on_a_missing_one_is_refused(http: Caller) -> None:
     lonely = daily(depends_on={"schedule": "nobody", "within": "1h"})
     assert paths(await http("PUT", "/v1/schedules/a", lonely)) == ["depends_on.schedule"]
 
@@ -189,7 +189,7 @@ async def test_a_name_that_is_no_text_is_refused(http: Caller) -> None:
 # -- PATCH
 
 
-async def test_a_change_of_some_fields_leaves_the_others(http: Caller) -> None:
+async def test_a_patch_of_some_fields_of_a_schedule_leaves_the_others(http: Caller) -> None:
     await put(http, "load")
     before = await http.put("/v1/schedules/full", FULL)
     changes: dict[str, Any] = {
@@ -202,7 +202,7 @@ async def test_a_change_of_some_fields_leaves_the_others(http: Caller) -> None:
     assert after == await http.get("/v1/schedules/full")
 
 
-async def test_null_is_the_default_again(http: Caller) -> None:
+async def test_patching_a_field_of_a_schedule_to_null_restores_its_default(http: Caller) -> None:
     plain = ok(await put(http, "load"))
     await http.put("/v1/schedules/full", FULL)
     fields = [field for field in FULL if field not in ("name", "type", "rule", "enabled")]
@@ -214,7 +214,7 @@ async def test_null_is_the_default_again(http: Caller) -> None:
     assert paths(await http("PATCH", "/v1/schedules/full", {"type": None, "rule": None})) == ["type", "rule"]
 
 
-async def test_single_fields_can_be_the_default_again_too(http: Caller) -> None:
+async def test_patching_a_nested_field_of_a_schedule_to_null_restores_its_default(http: Caller) -> None:
     await put(http, "load")
     await http.put("/v1/schedules/full", FULL)
     after = await http.patch(
@@ -228,7 +228,7 @@ async def test_single_fields_can_be_the_default_again_too(http: Caller) -> None:
     assert sorted(found) == ["depends_on.within", "misfire.lim"]
 
 
-async def test_a_rule_is_replaced_whole(http: Caller) -> None:
+async def test_patching_the_rule_of_a_schedule_replaces_it_whole(http: Caller) -> None:
     await put(http, rule={"yearly": "02-29", "at": "07:00", "leap": "mar1"})
     after = await http.patch("/v1/schedules/daily", {"rule": {"yearly": "03-15"}})
     assert after["rule"].get("leap") != "mar1"
@@ -236,7 +236,7 @@ async def test_a_rule_is_replaced_whole(http: Caller) -> None:
     assert (await http.patch("/v1/schedules/daily", {"rule": {"every": "1h"}}))["dst"] == {"gap": None, "overlap": None}
 
 
-async def test_what_is_usual_for_one_rule_is_not_carried_over_to_another(http: Caller) -> None:
+async def test_defaults_of_one_rule_are_not_carried_over_to_another(http: Caller) -> None:
     assert ok(await put(http))["dst"] == {"gap": "after", "overlap": "first"}
     yearly = await http.patch("/v1/schedules/daily", {"rule": {"yearly": "03-29", "at": "02:30"}})
     assert yearly["dst"] == {"gap": "shift", "overlap": "first"}
@@ -246,14 +246,14 @@ async def test_what_is_usual_for_one_rule_is_not_carried_over_to_another(http: C
     assert (await http.patch("/v1/schedules/daily", {"rule": DAILY["rule"]}))["dst"]["gap"] == "skip", "that was said"
 
 
-async def test_an_empty_change_changes_nothing(http: Caller) -> None:
+async def test_an_empty_patch_of_a_schedule_changes_nothing(http: Caller) -> None:
     before = await put(http)
     after = await http("PATCH", "/v1/schedules/daily", {})
     assert (after.json(), after.headers["etag"]) == (before.json(), before.headers["etag"])
     assert await acts(http) == ["created"]
 
 
-async def test_a_bad_change_changes_nothing(http: Caller) -> None:
+async def test_a_bad_patch_of_a_schedule_changes_nothing(http: Caller) -> None:
     before = ok(await put(http))
     bad = {"timezone": "Mars", "payload": 5, "misfire": {"limit": 0}, "name": "else", "nickname": 1}
     found = paths(await http("PATCH", "/v1/schedules/daily", bad))
@@ -262,7 +262,7 @@ async def test_a_bad_change_changes_nothing(http: Caller) -> None:
     assert (await http("PATCH", "/v1/schedules/nobody", {"payload": 5})).status_code == 404
 
 
-async def test_enabled_can_be_changed_too(http: Caller) -> None:
+async def test_a_patch_can_pause_and_resume_a_schedule(http: Caller) -> None:
     await put(http)
     assert (await http.patch("/v1/schedules/daily", {"enabled": False}))["held"] == "paused"
     assert (await http.patch("/v1/schedules/daily", {"payload": 1}))["enabled"] is False
@@ -272,7 +272,7 @@ async def test_enabled_can_be_changed_too(http: Caller) -> None:
 # -- ETags
 
 
-async def test_who_has_not_seen_the_latest_is_refused(http: Caller) -> None:
+async def test_an_edit_of_a_schedule_with_an_old_etag_is_refused(http: Caller) -> None:
     seen = (await put(http)).headers["etag"]
     now = (await put(http, payload=1)).headers["etag"]
     address = "/v1/schedules/daily"
@@ -291,7 +291,7 @@ async def test_who_has_not_seen_the_latest_is_refused(http: Caller) -> None:
         assert (await http(method, address, body, if_match="*")).status_code == (412 if method == "PUT" else 404)
 
 
-async def test_what_happens_by_itself_changes_no_etag(http: Caller, clock: ManualClock) -> None:
+async def test_firing_changes_no_etag_of_a_schedule(http: Caller, clock: ManualClock) -> None:
     http.app.on("report")(lambda event: None)
     before = (await put(http, rule={"every": "1h"})).headers["etag"]
     clock.advance(HOUR)
@@ -304,7 +304,7 @@ async def test_what_happens_by_itself_changes_no_etag(http: Caller, clock: Manua
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_of_two_editors_who_saw_the_same_one_wins(http: Caller, method: str) -> None:
+async def test_of_two_editors_with_the_same_etag_one_wins(http: Caller, method: str) -> None:
     for turn in range(5):
         seen = (await put(http, payload=f"seen {turn}")).headers["etag"]
         bodies: list[Any] = [daily(payload=n) if method == "PUT" else {"payload": n} for n in range(2)]
@@ -314,7 +314,7 @@ async def test_of_two_editors_who_saw_the_same_one_wins(http: Caller, method: st
         assert await http.get("/v1/schedules/daily") == winner.json()
 
 
-async def test_changes_of_different_fields_at_once_all_hold(http: Caller) -> None:
+async def test_simultaneous_patches_of_different_fields_of_a_schedule_all_hold(http: Caller) -> None:
     await put(http)
     changes: list[Any] = [{"payload": 1}, {"jitter": "5s"}, {"retry": {"max_attempts": 7}}]
     answers = await asyncio.gather(*(http("PATCH", "/v1/schedules/daily", change) for change in changes))
@@ -323,7 +323,7 @@ async def test_changes_of_different_fields_at_once_all_hold(http: Caller) -> Non
     assert (shown["payload"], shown["jitter"], shown["retry"]["max_attempts"]) == (1, "5s", 7)
 
 
-async def test_who_has_not_said_what_must_be_there_is_not_told_that_it_has_changed(http: Caller) -> None:
+async def test_an_edit_without_an_etag_is_not_told_that_the_schedule_has_changed(http: Caller) -> None:
     await put(http)
     address = "/v1/schedules/daily"
     answers = await asyncio.gather(*(http("PATCH", address, {"payload": n, "type": f"t{n}"}) for n in range(20)))
@@ -332,7 +332,7 @@ async def test_who_has_not_said_what_must_be_there_is_not_told_that_it_has_chang
     assert last["type"] == f"t{last['payload']}", "each change is whole"
 
 
-async def test_created_at_once_it_is_created_once(http: Caller) -> None:
+async def test_simultaneous_puts_of_a_new_schedule_create_it_once(http: Caller) -> None:
     answers = await asyncio.gather(*(http("PUT", "/v1/schedules/daily", daily()) for _ in range(4)))
     assert all(answer.is_success for answer in answers), [answer.text for answer in answers]
     assert len((await http.get("/v1/events"))["events"]) == 1
@@ -359,7 +359,7 @@ async def test_schedules_are_listed_by_name_while_others_come_and_go(http: Calle
     assert "link" not in page.headers
 
 
-async def test_a_page_can_end_at_any_name(http: Caller) -> None:
+async def test_a_page_of_schedules_can_end_at_any_name(http: Caller) -> None:
     names = sorted(["日本語", "a b", "a/b", "z", "'; --", "é"])
     for name in names:
         await http.put(f"/v1/schedules/{quote(name, safe='')}", daily())
@@ -380,7 +380,7 @@ async def test_a_bad_limit_is_refused_by_every_list(http: Caller) -> None:
 # -- history
 
 
-async def test_the_history_names_the_key_of_who_did_it(http: Caller, calling: OpenCaller) -> None:
+async def test_the_history_of_a_schedule_names_the_key_of_who_acted(http: Caller, calling: OpenCaller) -> None:
     made = await http.app.keys.create("console", scope="write")
     keyed = await calling(http.app, authorization=f"Bearer {made.secret}")
     await put(keyed)
@@ -398,7 +398,7 @@ async def acts(http: Caller, name: str = "daily") -> list[str]:
     return [entry["act"] for entry in (await http.get(f"/v1/schedules/{name}/history"))["history"]]
 
 
-async def test_a_zone_that_is_seldom_meant_is_taken_and_warned_of(http: Caller) -> None:
+async def test_an_unusual_zone_of_a_schedule_is_taken_and_warned_of(http: Caller) -> None:
     warned = ["EST is an abbreviation and stands for UTC-5 in every season; New York is America/New_York"]
     answer = await put(http, timezone="EST")
     assert (answer.status_code, answer.json()["warnings"]) == (201, warned)
@@ -422,7 +422,7 @@ async def test_a_local_time_without_a_zone_is_one_of_utc(http: Caller) -> None:
     assert (await http.put("/v1/schedules/once", {"type": "x", "rule": rule}))["next_at"] == "2030-01-01T09:00:00Z"
 
 
-async def test_numbers_may_be_written_with_a_fraction(http: Caller) -> None:
+async def test_whole_numbers_of_a_schedule_may_be_written_with_a_fraction(http: Caller) -> None:
     ahead = await http.post("/v1/schedules/preview", {"rule": {"cron": "@daily"}, "count": 2.0})
     assert len(ahead["occurrences"]) == 2
     refused = await http("POST", "/v1/schedules/preview", {"rule": {"cron": "@daily"}, "count": 2.5})

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.http.excuses import EXCUSES
 from tests.http.fuzzing import failures, seed
+from tests.http.schema_exceptions import SCHEMA_EXCEPTIONS
 from tests.http.serving import served
 from tests.http.tenants import SECRET_KEY
 
@@ -18,7 +18,7 @@ EXAMPLES = 100 if THOROUGH else 10
 MOST_SHOWN = 20
 
 CHECKS = {
-    # What the schema allows is taken: neither 400 nor 422, but for EXCUSES. An If-Match of another state is 412.
+    # What the schema allows is taken: neither 400 nor 422, except SCHEMA_EXCEPTIONS. If-Match of another state is 412.
     "positive_data_acceptance": {"expected-statuses": ["2xx", "401", "403", "404", "409", "412", "429"]},
     # A condition is looked at before the body: a wrong one is 412, whatever the body is.
     "negative_data_rejection": {
@@ -53,8 +53,8 @@ def config(base_url: str, secret: str, **phases: bool) -> dict[str, Any]:
 EVERY_BROKER = "nats:>, redis:*, kafka:*, rabbitmq:*, rabbitmq:*/*, celery:*, celery:*/*"
 
 
-def excused(operation: str, path: str) -> bool:
-    return any(operation in one.requests and fnmatchcase(path, one.path) for one in EXCUSES)
+def excepted(operation: str, path: str) -> bool:
+    return any(operation in one.requests and fnmatchcase(path, one.path) for one in SCHEMA_EXCEPTIONS)
 
 
 PHASES = ("examples", "fuzzing", *(["coverage"] if THOROUGH else []))
@@ -83,7 +83,7 @@ def test_no_request_is_answered_otherwise_than_described(url: str, phase: str, t
         made = server.do(lambda app: app.keys.create("fuzzer", scope="admin"))
         said = about(server.document, tag)
         found = list(
-            failures(said, config(server.url, made.secret, **{phase: True}), known, excused, bare=phase == "coverage")
+            failures(said, config(server.url, made.secret, **{phase: True}), known, excepted, bare=phase == "coverage")
         )
     kinds = {one.partition("\n")[0]: one for one in reversed(found)}
     assert not found, "\n\n".join([f"{len(found)} failures", *list(kinds.values())[:MOST_SHOWN]])

@@ -153,7 +153,7 @@ async def test_a_birthday_at_exactly_nine_now_belongs_to_next_year(
     assert (await ahead(http, await add(http, receiver)))["due_at"] == "2026-03-15T09:00:00Z"
 
 
-async def test_next_years_event_exists_and_arrives_too(http: Caller, clock: ManualClock, receiver: Obedient) -> None:
+async def test_next_years_event_exists_and_arrives(http: Caller, clock: ManualClock, receiver: Obedient) -> None:
     user = await add(http, receiver, timezone="America/New_York")
     for year in range(2026, 2029):
         await move_to(http, clock, at(f"{year}-03-15 13:00"))
@@ -205,7 +205,7 @@ async def test_who_is_deleted_while_the_message_is_on_its_way_has_no_next_year(
     assert len(receiver.requests) == 1
 
 
-async def test_what_nobody_could_be_born_with_is_refused(http: Caller, receiver: Obedient) -> None:
+async def test_a_date_of_birth_that_nobody_can_have_is_refused(http: Caller, receiver: Obedient) -> None:
     for fields in ({"timezone": "Mars/Olympus"}, {"date_of_birth": "2026-02-30"}, {"date_of_birth": "2999-01-01"}):
         assert paths(await http("POST", "/v1/users", a_user(**fields))) == list(fields)
     assert await all_of(http) == []
@@ -215,7 +215,7 @@ async def test_what_nobody_could_be_born_with_is_refused(http: Caller, receiver:
 
 
 @pytest.mark.parametrize("down", [5 * MINUTE, 2 * HOUR, DAY, 7 * DAY], ids=str)
-async def test_what_was_missed_while_the_service_was_down_is_sent_once_the_oldest_first(
+async def test_messages_missed_while_the_service_was_down_are_sent_once_the_oldest_first(
     duly: OpenDuly, calling: OpenCaller, http: Caller, clock: ManualClock, receiver: Obedient, down: Any
 ) -> None:
     times = ["09:00", "09:02", "09:03", "10:30", "20:00"]
@@ -237,7 +237,7 @@ async def test_what_was_missed_while_the_service_was_down_is_sent_once_the_oldes
     assert len(set(receiver.ids)) == len(receiver.ids) == 5, "the others on time"
 
 
-async def test_a_hundred_over_a_day_are_all_sent_after_it(
+async def test_a_hundred_messages_missed_in_a_day_are_all_sent_after_it(
     duly: OpenDuly, calling: OpenCaller, clock: ManualClock, receiver: Obedient
 ) -> None:
     http = await calling(await duly(batch_size=7, **OPTIONS))
@@ -310,7 +310,7 @@ async def test_a_receiver_that_answers_500_is_tried_again_under_the_same_id(
     assert [entry["act"] for entry in done["history"]][-2:] == ["failed", "delivered"]
 
 
-async def test_what_keeps_failing_becomes_a_dead_letter_that_people_can_replay(
+async def test_a_message_that_keeps_failing_becomes_a_dead_letter_that_can_be_replayed(
     http: Caller, clock: ManualClock, receiver: Obedient
 ) -> None:
     receiver.answer = Answer(503)
@@ -346,9 +346,7 @@ async def test_one_receiver_that_fails_does_not_stop_the_others(
     assert [len(await events_of(http, user, "PENDING")) for user in users] == [1] * 5
 
 
-async def test_what_is_overdue_and_of_which_kind_can_be_asked_for(
-    http: Caller, clock: ManualClock, receiver: Obedient
-) -> None:
+async def test_overdue_events_can_be_found_by_kind(http: Caller, clock: ManualClock, receiver: Obedient) -> None:
     user = await add(http, receiver, anniversary="2020-03-15")
     clock.set(at("2026-03-16 09:01"))
     overdue = {"status": "PENDING", "due_to": "2026-03-15T09:01:00Z"}

@@ -82,7 +82,7 @@ async def test_a_secret_can_be_brought_and_rotated(shop: Caller, clock: ManualCl
     assert (refused.status_code, "has no secret to rotate" in refused.json()["detail"]) == (409, True)
 
 
-async def test_without_a_key_to_keep_secrets_with_it_is_said_what_to_do(http: Caller) -> None:
+async def test_without_an_encryption_key_the_error_says_what_to_do(http: Caller) -> None:
     for body in ({"url": URL}, {"url": URL, "channel": "http", "headers": {"X-Token": TOKEN}}):
         refused = await http("PUT", "/v1/targets/shop", body)
         assert (refused.status_code, "DULY_SECRET_KEY" in refused.json()["detail"]) == (409, True)
@@ -91,7 +91,7 @@ async def test_without_a_key_to_keep_secrets_with_it_is_said_what_to_do(http: Ca
     assert (plain.status_code, plain.json()["secret"]) == (201, None)
 
 
-async def test_all_that_is_wrong_is_told_at_once(shop: Caller) -> None:
+async def test_all_problems_of_a_target_are_told_at_once(shop: Caller) -> None:
     bad = {
         "url": "ftp://x", "channel": "pigeon", "method": "get", "headers": {"Host": "x", "X-A": 5}, "format": "xml",
         "timeout": "1h", "secret": "short",
@@ -123,7 +123,7 @@ async def test_a_disabled_target_holds_its_events(shop: Caller, clock: ManualClo
     assert (await shop("POST", "/v1/targets/shop/enable")).status_code == 409, "there is nothing to enable"
 
 
-async def test_a_target_that_says_it_is_gone_waits_for_a_person(
+async def test_a_target_that_answers_410_waits_for_a_person(
     shop: Caller, clock: ManualClock, receiver: Obedient
 ) -> None:
     await shop.put("/v1/targets/shop", {"url": receiver.url()})
@@ -139,7 +139,7 @@ async def test_a_target_that_says_it_is_gone_waits_for_a_person(
     assert (await shop.get(f"/v1/events/{waits['id']}"))["status"] == "COMPLETED"
 
 
-async def test_limits_are_put_and_taken_away(shop: Caller) -> None:
+async def test_limits_of_a_target_are_put_and_removed(shop: Caller) -> None:
     await shop.put("/v1/targets/shop", {"url": URL})
     limited = await shop.put("/v1/targets/shop/limits", {"concurrency": 5, "rate": "50/s"})
     assert (limited["concurrency"], limited["rate"]) == (5, "50/s")
@@ -154,7 +154,7 @@ async def test_limits_are_put_and_taken_away(shop: Caller) -> None:
     assert paths(await shop("PUT", "/v1/targets/shop/limits", bad)) == ["concurrency", "rate"]
 
 
-async def test_who_is_not_there_is_not_found(shop: Caller) -> None:
+async def test_a_missing_target_is_not_found(shop: Caller) -> None:
     for name in ("nobody", "a%20b", "x" * 200, "%00", "https%3A%2F%2Fhooks.example"):
         for method, path, body in (
             ("GET", "", None), ("DELETE", "", None), ("POST", "/rotate", None), ("POST", "/disable", None),
@@ -163,7 +163,7 @@ async def test_who_is_not_there_is_not_found(shop: Caller) -> None:
             assert (await shop(method, f"/v1/targets/{name}{path}", body)).status_code == 404, (name, path)
 
 
-async def test_what_names_a_deleted_target_becomes_a_dead_letter(shop: Caller, clock: ManualClock) -> None:
+async def test_an_event_that_names_a_deleted_target_becomes_a_dead_letter(shop: Caller, clock: ManualClock) -> None:
     await shop.put("/v1/targets/shop", {"url": URL})
     await shop.post("/v1/timers", {"timers": [TO_SHOP | {"key": "one"}, {"type": "x", "after": "1h"}]})
     assert (await shop("DELETE", "/v1/targets/shop?force=perhaps")).status_code == 422

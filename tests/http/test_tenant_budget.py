@@ -37,7 +37,7 @@ async def spend(kept: TenantBudget, tenant: str, seconds: float) -> None:
         spent.seconds += seconds
 
 
-async def test_a_burst_is_not_waited_for_and_more_is_paid_for_first(clock_of_pace: Clock) -> None:
+async def test_a_burst_is_free_and_more_time_is_waited_for_first(clock_of_pace: Clock) -> None:
     kept, began = TenantBudget(), clock_of_pace.now
     await spend(kept, "acme", BURST_S)
     await spend(kept, "acme", 0.5)
@@ -46,7 +46,7 @@ async def test_a_burst_is_not_waited_for_and_more_is_paid_for_first(clock_of_pac
     assert clock_of_pace.now - began == pytest.approx(0.5 / TENANT_CORE_SHARE)
 
 
-async def test_over_time_a_tenant_has_its_share_and_another_waits_for_nothing(clock_of_pace: Clock) -> None:
+async def test_over_time_a_tenant_uses_its_share_and_another_tenant_does_not_wait(clock_of_pace: Clock) -> None:
     kept, began = TenantBudget(), clock_of_pace.now
     for _ in range(200):
         await spend(kept, "acme", 0.1)
@@ -57,7 +57,7 @@ async def test_over_time_a_tenant_has_its_share_and_another_waits_for_nothing(cl
     assert TENANT_CORE_SHARE * 0.7 < used <= TENANT_CORE_SHARE * 1.1
 
 
-async def test_what_is_not_costly_is_never_waited_for(clock_of_pace: Clock) -> None:
+async def test_cheap_requests_never_wait_for_the_budget(clock_of_pace: Clock) -> None:
     kept, began = TenantBudget(), clock_of_pace.now
     for _ in range(10_000):
         await spend(kept, "acme", long_answer(1000, 1))
@@ -68,7 +68,7 @@ async def test_what_is_not_costly_is_never_waited_for(clock_of_pace: Clock) -> N
     )
 
 
-async def test_who_would_wait_too_long_is_refused() -> None:
+async def test_a_tenant_that_would_wait_too_long_is_refused() -> None:
     kept = TenantBudget()
     await spend(kept, "acme", BURST_S + 2 * BUDGET_TIMEOUT_S)
     began = time.monotonic()
@@ -81,7 +81,7 @@ async def test_who_would_wait_too_long_is_refused() -> None:
     assert time.monotonic() - began < BUDGET_TIMEOUT_S
 
 
-async def test_accounts_that_are_paid_are_forgotten(clock_of_pace: Clock) -> None:
+async def test_budgets_that_are_full_again_are_forgotten(clock_of_pace: Clock) -> None:
     kept = TenantBudget()
     for number in range(100):
         await spend(kept, f"t{number}", 0.001)
@@ -90,7 +90,7 @@ async def test_accounts_that_are_paid_are_forgotten(clock_of_pace: Clock) -> Non
     assert list(kept._paid_at) == ["last"]
 
 
-async def test_time_in_threads_is_counted_for_whoever_asked() -> None:
+async def test_time_in_threads_counts_for_the_tenant_that_asked() -> None:
     def computes() -> int:
         ends = time.thread_time() + 0.02
         while time.thread_time() < ends:
@@ -107,7 +107,7 @@ async def test_time_in_threads_is_counted_for_whoever_asked() -> None:
         assert 0.02 <= seconds < 0.2
 
 
-async def test_previews_pages_and_rules_are_put_to_the_account(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_previews_pages_and_rules_count_against_the_budget(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[Any] = []
     monkeypatch.setattr(TenantBudget, "_spend", lambda _, tenant, seconds: counted.append((tenant, seconds)))
     for method, path, body in (

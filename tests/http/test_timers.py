@@ -57,7 +57,7 @@ async def test_a_cancelled_timer_frees_its_key(http: Caller) -> None:
 
 
 @pytest.mark.parametrize("key", ["a/b", "ä ö", "%2F", "preview", "a?b#c", "x" * 500, "..;/"])
-async def test_a_key_may_be_any_text(http: Caller, key: str) -> None:
+async def test_a_key_of_a_timer_may_be_any_text(http: Caller, key: str) -> None:
     address = f"/v1/timers/{quote(key, safe='')}"
     created = await http("PUT", address, a_timer())
     assert created.status_code == 201
@@ -65,7 +65,7 @@ async def test_a_key_may_be_any_text(http: Caller, key: str) -> None:
     assert (await http.get(created.headers["location"]))["key"] == key
 
 
-async def test_all_that_is_wrong_is_told_at_once(http: Caller) -> None:
+async def test_all_problems_of_a_timer_are_told_at_once(http: Caller) -> None:
     bad = {"due_at": 1764579600, "typ": "x", "retry": {"base": 5}, "target": {"pigeon": "coop"}, "key": "other"}
     assert paths(await http("PUT", "/v1/timers/a", bad)) == ["typ", "key", "type", "due_at", "retry.base", "target"]
     assert (await http("GET", "/v1/timers/a")).status_code == 404
@@ -76,7 +76,7 @@ async def test_all_that_is_wrong_is_told_at_once(http: Caller) -> None:
     [1764579600, "2026-12-01", "2026-12-01T09:00:00", "tomorrow", "", None, True, ["2026-12-01T09:00:00Z"],
      "2026-02-30T00:00:00Z", "9999-12-31T23:59:59Z", "2026-12-01T25:00:00Z", "20261201T090000Z"],
 )  # fmt: skip
-async def test_what_is_no_instant_is_refused(http: Caller, due: Any) -> None:
+async def test_text_that_is_no_instant_is_refused(http: Caller, due: Any) -> None:
     assert paths(await http("PUT", "/v1/timers/a", a_timer(due_at=due))) == ["due_at"]
 
 
@@ -88,7 +88,7 @@ async def test_a_timer_can_expire(http: Caller) -> None:
 
 
 @pytest.mark.parametrize("wrong", [60, 0, True, "soon", "0s", "400d", {}, ["1h"]], ids=str)
-async def test_what_is_no_span_is_refused_of_timers_and_schedules(http: Caller, wrong: Any) -> None:
+async def test_an_expiry_of_timers_and_schedules_that_is_no_span_is_refused(http: Caller, wrong: Any) -> None:
     timer = await http("PUT", "/v1/timers/x", {"type": "x", "expires": wrong})
     assert [error["path"] for error in timer.json()["errors"]] == ["due_at", "expires"]
     schedule = {"type": "x", "rule": {"cron": "@daily"}, "expires": wrong, "jitter": 5}
@@ -116,9 +116,7 @@ async def test_one_bad_timer_of_many_does_not_harm_the_others(http: Caller) -> N
     assert len((await http.get("/v1/events"))["events"]) == 2
 
 
-async def test_of_many_wishes_for_one_timer_the_last_is_put_at_once(
-    http: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_several_entries_for_one_timer_the_last_is_put(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     put = Tenancy.put
 
@@ -140,7 +138,7 @@ async def test_of_many_wishes_for_one_timer_the_last_is_put_at_once(
     assert [one["status"] for one in moved["results"]] == ["changed", "unchanged"]
 
 
-async def test_wishes_for_a_timer_that_was_started_change_nothing(http: Caller, clock: ManualClock) -> None:
+async def test_entries_for_a_timer_that_was_started_change_nothing(http: Caller, clock: ManualClock) -> None:
     http.app.on("invoice.overdue")(lambda event: None)
     await http.put("/v1/timers/a", {"after": "1h", "type": "invoice.overdue"})
     clock.advance(hours=1)
@@ -150,7 +148,7 @@ async def test_wishes_for_a_timer_that_was_started_change_nothing(http: Caller, 
 
 
 @pytest.mark.parametrize("body", [{}, {"timers": []}, {"timers": {}}, {"timers": [a_timer()], "more": 1}, [], 5])
-async def test_what_is_no_list_of_timers_is_refused(http: Caller, body: Any) -> None:
+async def test_a_body_that_is_no_list_of_timers_is_refused(http: Caller, body: Any) -> None:
     assert paths(await http("POST", "/v1/timers", body)) == ["timers"]
 
 

@@ -62,7 +62,7 @@ async def test_a_user_is_added_and_comes_back_as_they_were(http: Caller) -> None
 
 
 @pytest.mark.parametrize("said", [a_user(), FULL, a_user(attributes={}), a_user(anniversary="2020-02-29")])
-async def test_what_is_shown_can_be_put_back_and_changes_nothing(
+async def test_a_user_put_back_as_they_were_shown_changes_nothing(
     http: Caller, clock: ManualClock, said: dict[str, Any]
 ) -> None:
     user = await http.post("/v1/users", said)
@@ -73,7 +73,7 @@ async def test_what_is_shown_can_be_put_back_and_changes_nothing(
     assert [entry["act"] for entry in (await http.get(f"/v1/users/{user['id']}/history"))["history"]] == ["created"]
 
 
-async def test_a_change_of_some_fields_leaves_the_others(http: Caller, clock: ManualClock) -> None:
+async def test_a_patch_of_some_fields_of_a_user_leaves_the_others(http: Caller, clock: ManualClock) -> None:
     user = await http.post("/v1/users", FULL)
     clock.advance(DAY)
     changed = await change(http, user, last_name="King", anniversary=None, attributes={"cat": None, "dog": 1})
@@ -86,7 +86,7 @@ async def test_a_change_of_some_fields_leaves_the_others(http: Caller, clock: Ma
     assert (await birthday(http, user))["due_at"] == "2026-03-15T13:00:00Z", "at 9:00 again"
 
 
-async def test_who_is_deleted_is_gone_with_what_was_to_come(http: Caller, clock: ManualClock) -> None:
+async def test_a_deleted_user_is_gone_with_their_future_events(http: Caller, clock: ManualClock) -> None:
     greeted = greetings(http.app)
     user = await add(http, timezone="UTC")
     assert await http.delete(f"/v1/users/{user['id']}") == user
@@ -100,7 +100,7 @@ async def test_who_is_deleted_is_gone_with_what_was_to_come(http: Caller, clock:
     assert event["status"] == "CANCELLED"
 
 
-async def test_what_is_no_id_is_nobodys(http: Caller) -> None:
+async def test_text_that_is_no_id_of_a_user_is_not_found(http: Caller) -> None:
     for id in ("7", "x/y", quote("a/b", safe=""), "%00", new_id(), "user:x", "é"):
         for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/events"), ("GET", "/history")):
             answer = await http(method, f"/v1/users/{id}{path}", {"last_name": "x"} if method == "PUT" else None)
@@ -141,7 +141,7 @@ async def test_all_that_is_wrong_with_a_change_is_told_at_once(http: Caller) -> 
 
 
 @pytest.mark.parametrize("field", ["date_of_birth", "anniversary"])
-async def test_what_is_no_date_is_refused(http: Caller, field: str) -> None:
+async def test_a_date_of_birth_that_is_no_date_is_refused(http: Caller, field: str) -> None:
     for bad in (
         19900315, 1.5, True, [], {}, "", "1990-02-30", "1990-3-15", "15.03.1990", "1990-03-15T00:00:00Z", "19900315",
         "0000-01-01", "10000-01-01", "-1990-03-15", "1900-02-29", "\u0661990-03-15",
@@ -163,7 +163,7 @@ async def test_a_birth_in_the_future_of_the_users_own_zone_is_refused(http: Call
         assert sorted(paths(moved)) == ["date_of_birth", *more]
 
 
-async def test_a_key_is_one_users(http: Caller) -> None:
+async def test_a_key_belongs_to_one_user(http: Caller) -> None:
     first = await add(http, key="k")
     again = await http("POST", "/v1/users", a_user(key="k"))
     assert (again.status_code, "'k' already" in again.json()["detail"]) == (409, True)
@@ -201,7 +201,7 @@ async def test_a_new_name_reaches_the_message_that_waits(http: Caller, clock: Ma
     assert (await birthday(http, user))["occurrence"] == "2027-03-15"
 
 
-async def test_a_change_while_it_is_delivered_holds_for_the_next_one(http: Caller, clock: ManualClock) -> None:
+async def test_a_change_of_a_user_during_a_delivery_holds_for_the_next_one(http: Caller, clock: ManualClock) -> None:
     async def rename(event: Event) -> None:
         await change(http, user, first_name="Augusta", timezone="Asia/Tokyo")
 
@@ -217,7 +217,7 @@ async def test_a_change_while_it_is_delivered_holds_for_the_next_one(http: Calle
     )
 
 
-async def test_where_a_user_is_written_to_can_be_changed(http: Caller) -> None:
+async def test_the_target_of_a_user_can_be_changed(http: Caller) -> None:
     user = await add(http, target={"webhook": "https://old.example/in"})
     await change(http, user, target={"webhook": "https://new.example/in"})
     assert (await birthday(http, user))["destination"] == "https://new.example"
@@ -225,7 +225,7 @@ async def test_where_a_user_is_written_to_can_be_changed(http: Caller) -> None:
     assert (await birthday(http, user))["target"] is None
 
 
-async def test_attributes_make_events_too(http: Caller) -> None:
+async def test_attributes_of_a_user_make_events(http: Caller) -> None:
     user = await add(http, attributes={"reminder": {"on": "2026-05-01"}})
     types = {event["type"] for event in (await http.get(f"/v1/users/{user['id']}/events"))["events"]}
     assert types == {"birthday", "reminder"}
@@ -240,7 +240,7 @@ async def test_attributes_make_events_too(http: Caller) -> None:
 # -- ETags
 
 
-async def test_who_has_not_seen_the_latest_is_refused(http: Caller) -> None:
+async def test_an_edit_of_a_user_with_an_old_etag_is_refused(http: Caller) -> None:
     added = await http("POST", "/v1/users", a_user())
     seen, address = added.headers["etag"], added.headers["location"]
     now = (await http("PUT", address, {"last_name": "King"}, if_match=seen)).headers["etag"]
@@ -257,7 +257,7 @@ async def test_who_has_not_seen_the_latest_is_refused(http: Caller) -> None:
     assert (await http("DELETE", address, if_match="*")).status_code == 404
 
 
-async def test_changes_of_different_fields_at_once_all_hold(http: Caller) -> None:
+async def test_simultaneous_patches_of_different_fields_of_a_user_all_hold(http: Caller) -> None:
     user = await add(http)
     fields: list[dict[str, str]] = [{"first_name": "Augusta"}, {"last_name": "King"}, {"timezone": "Asia/Tokyo"}]
     answers: list[httpx.Response] = await asyncio.gather(
@@ -286,7 +286,7 @@ async def test_pages_are_stable_while_users_are_added(http: Caller) -> None:
     assert paths(await http("GET", f"/v1/users?key=k&cursor={cursor}")) == ["cursor"]
 
 
-async def test_the_events_of_a_user_come_in_pages_too(http: Caller, clock: ManualClock) -> None:
+async def test_the_events_of_a_user_come_in_pages(http: Caller, clock: ManualClock) -> None:
     greetings(http.app)
     user = await add(http, timezone="UTC")
     other = await add(http, timezone="UTC")
@@ -307,7 +307,7 @@ async def test_the_events_of_a_user_come_in_pages_too(http: Caller, clock: Manua
 # -- history and import
 
 
-async def test_the_history_names_who_did_it_and_not_what_was_said(http: Caller, calling: OpenCaller) -> None:
+async def test_the_history_of_a_user_names_who_acted_and_no_values(http: Caller, calling: OpenCaller) -> None:
     made = await http.app.keys.create("crm", scope="write")
     keyed = await calling(http.app, authorization=f"Bearer {made.secret}")
     user = await add(keyed)
@@ -344,7 +344,7 @@ async def test_one_bad_user_of_many_does_not_harm_the_others(http: Caller) -> No
         assert paths(await http("POST", "/v1/users/import", bad)) == ["users"]
 
 
-async def test_thousands_are_imported_by_one_request(http: Caller) -> None:
+async def test_thousands_of_users_are_imported_by_one_request(http: Caller) -> None:
     many = [a_user(key=f"k{n}") for n in range(5000)] + [a_user(key="k0", last_name="King"), a_user(timezone="Mars")]
     many[2500] = {**many[2500], "date_of_birth": 5}
     done = await http.post("/v1/users/import", {"users": many})
@@ -353,7 +353,7 @@ async def test_thousands_are_imported_by_one_request(http: Caller) -> None:
     assert (await http.get("/v1/users?key=k0"))["users"][0]["last_name"] == "King"
 
 
-async def test_a_zone_that_is_seldom_meant_is_taken_and_warned_of(http: Caller) -> None:
+async def test_an_unusual_zone_of_a_user_is_taken_and_warned_of(http: Caller) -> None:
     added = await http("POST", "/v1/users", FULL | {"timezone": "Etc/GMT+2"})
     told = ["Etc/GMT+2 is UTC-2: the sign in its name is reversed, and it has no summer time"]
     assert (added.status_code, added.json()["warnings"]) == (201, told)

@@ -26,7 +26,7 @@ async def head_of(app: Duly, name: str) -> Event:
     return head
 
 
-async def test_a_timer_tells_how_it_came(http: Caller) -> None:
+async def test_a_timer_tells_whether_it_came_over_http(http: Caller) -> None:
     await http.put("/v1/timers/theirs", {"type": "x", "due_at": DUE})
     await http.post(
         "/v1/timers", {"timers": [{"key": "many", "type": "x", "due_at": DUE}, {"type": "y", "due_at": DUE}]}
@@ -37,7 +37,7 @@ async def test_a_timer_tells_how_it_came(http: Caller) -> None:
     assert keyless.via == OVER_HTTP
 
 
-async def test_who_put_a_timer_last_counts(http: Caller) -> None:
+async def test_a_timer_tells_how_it_was_last_put(http: Caller) -> None:
     await http.app.at(START, "x", key="k", target=HOOK)
     await http.put("/v1/timers/k", {"type": "x", "due_at": DUE, "target": HOOK})
     assert await via(http.app, "k") == OVER_HTTP
@@ -47,12 +47,12 @@ async def test_who_put_a_timer_last_counts(http: Caller) -> None:
     assert [entry.act for entry in history] == ["moved"]  # only its time was ever changed
 
 
-async def test_many_at_once_tell_it_too(app: Duly) -> None:
+async def test_timers_added_in_bulk_by_code_did_not_come_over_http(app: Duly) -> None:
     await app.add_many([Timer(START, "x") for _ in range(300)])
     assert {event.via for event in await app.events.find(limit=300)} == {None}
 
 
-async def test_a_worker_knows_it_of_what_it_claims(http: Caller) -> None:
+async def test_a_worker_knows_of_a_claimed_event_whether_it_came_over_http(http: Caller) -> None:
     seen: dict[str | None, str | None] = {}
 
     @http.app.on("x")
@@ -69,7 +69,7 @@ async def test_a_worker_knows_it_of_what_it_claims(http: Caller) -> None:
     assert (await head_of(http.app, "hourly")).via == OVER_HTTP  # its successor
 
 
-async def test_a_schedule_and_all_that_it_fires_tell_it(http: Caller, clock: ManualClock) -> None:
+async def test_a_schedule_and_its_events_tell_that_they_came_over_http(http: Caller, clock: ManualClock) -> None:
     app = http.app
     await http.put("/v1/schedules/hourly", {"type": "x", "rule": EVERY_HOUR, "target": HOOK})
     clock.advance(timedelta(hours=3))
@@ -95,7 +95,7 @@ async def test_a_schedule_of_code_counts_as_http_once_it_is_edited_over_http(htt
     assert (await app.schedules.history("put"))[-1].detail == "put over HTTP"
 
 
-async def test_and_as_codes_when_code_puts_it_again(http: Caller) -> None:
+async def test_a_schedule_of_http_counts_as_codes_once_code_puts_it_again(http: Caller) -> None:
     await http.put("/v1/schedules/hourly", {"type": "x", "rule": {"cron": "0 * * * *"}, "target": HOOK})
     await http.app.schedules.put("hourly", cron("0 * * * *"), "x", target=HOOK)
     stored, head = await http.app.schedules.get("hourly"), await head_of(http.app, "hourly")
@@ -108,7 +108,7 @@ async def ahead(app: Duly, user: Any) -> set[str | None]:
     return {head.via for head in planned}
 
 
-async def test_a_user_tells_how_their_target_came(http: Caller) -> None:
+async def test_a_user_tells_whether_their_target_came_over_http(http: Caller) -> None:
     app = http.app
     user = await http.post("/v1/users", a_user(target=HOOK))
     assert ((await app.users.get(user["id"])).via, await ahead(app, user)) == (OVER_HTTP, {OVER_HTTP})
@@ -124,7 +124,7 @@ async def test_a_user_tells_how_their_target_came(http: Caller) -> None:
     assert ((await app.users.get(user["id"])).via, await ahead(app, user)) == (None, {None})
 
 
-async def test_so_do_users_who_are_imported(http: Caller) -> None:
+async def test_imported_users_tell_whether_their_target_came_over_http(http: Caller) -> None:
     app = http.app
     rows = [a_user(key="theirs", target=HOOK), a_user(key="of nobody")]
     await http.post("/v1/users/import", {"users": rows})
@@ -135,7 +135,7 @@ async def test_so_do_users_who_are_imported(http: Caller) -> None:
         assert (user.via, await ahead(app, user.id)) == (how, {how})
 
 
-async def test_the_next_year_tells_it_too(http: Caller, clock: ManualClock) -> None:
+async def test_next_years_event_tells_whether_its_target_came_over_http(http: Caller, clock: ManualClock) -> None:
     app = http.app
     user = await http.post("/v1/users", a_user(target=HOOK))
     [first] = await app.users.ahead(user["id"])

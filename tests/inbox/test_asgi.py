@@ -58,13 +58,13 @@ async def test_a_function_of_any_kind_has_done_its_work_when_it_is_answered(
     assert (answer.status_code, answer.content, kept.ids) == (204, b"", [ID])
 
 
-async def test_a_plain_def_does_not_hold_up_the_others() -> None:
+async def test_a_plain_function_does_not_hold_up_other_deliveries() -> None:
     kept = Kept()
     await post(INBOX.asgi(kept.plain), make_body(), sign(make_body()))
     assert kept.threads != [threading.get_ident()]
 
 
-async def test_what_the_function_raises_is_the_servers_to_answer() -> None:
+async def test_an_exception_of_the_function_is_left_to_the_server() -> None:
     async def fail(message: Message) -> None:
         raise ConnectionError("the database is away")
 
@@ -80,7 +80,7 @@ async def test_a_refusal_is_answered_in_words_and_the_function_is_not_called() -
     assert kept.ids == []
 
 
-async def test_only_a_post_is_answered() -> None:
+async def test_an_asgi_inbox_answers_only_posts() -> None:
     answer = await post(INBOX.asgi(Kept().plain), b"", {}, "GET")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
@@ -137,7 +137,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(length: str) -> None
 
 
 @pytest.mark.parametrize("length", ["", "-1", "many", "9" * 10_000, "²"])
-async def test_a_length_that_is_no_number_is_passed_over(length: str) -> None:
+async def test_a_content_length_that_is_no_number_is_ignored(length: str) -> None:
     headers = sign(make_body()) | {"content-length": length}
     assert (await INBOX.receive(headers, Parts(make_body()))).id == ID
 

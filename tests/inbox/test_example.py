@@ -88,7 +88,7 @@ def receiver(tmp_path: Path) -> Iterator[Receiver]:
         receiver.end()
 
 
-def test_duplicates_have_one_effect_also_after_a_restart(receiver: Receiver) -> None:
+def test_duplicate_deliveries_have_one_effect_also_after_a_restart(receiver: Receiver) -> None:
     ids = [f"event {number}" for number in range(5)]
     with ThreadPoolExecutor(10) as senders:
         assert set(senders.map(receiver.post, ids * 4)) == {204}
@@ -99,7 +99,7 @@ def test_duplicates_have_one_effect_also_after_a_restart(receiver: Receiver) -> 
     assert receiver.greetings() == Counter(ids)
 
 
-def test_killed_between_the_effect_and_the_commit_it_does_the_effect_when_duly_tries_again(receiver: Receiver) -> None:
+def test_a_receiver_killed_between_effect_and_commit_does_the_effect_when_duly_tries_again(receiver: Receiver) -> None:
     with receiver.database() as connection, connection:  # writing a greeting takes for ever now, in the middle of it
         connection.execute(
             "CREATE VIEW forever AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
@@ -118,7 +118,7 @@ def test_killed_between_the_effect_and_the_commit_it_does_the_effect_when_duly_t
     assert receiver.greetings() == Counter(["event"])
 
 
-def test_killed_at_any_moment_it_loses_nothing_that_it_answered_and_repeats_nothing(receiver: Receiver) -> None:
+def test_a_receiver_killed_at_any_moment_loses_and_repeats_no_effect(receiver: Receiver) -> None:
     ids, answered = [f"event {number}" for number in range(100)], set[str]()
     for _ in range(3):
         with ThreadPoolExecutor(4) as senders:

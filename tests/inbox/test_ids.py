@@ -32,7 +32,7 @@ class Oops(Exception):
 
 
 @pytest.mark.parametrize("kind", SYNC)
-def test_an_id_is_new_once(with_django: Places, kind: str) -> None:
+def test_the_id_of_a_delivery_is_new_once(with_django: Places, kind: str) -> None:
     places = with_django
     for expected in (True, False, False):
         with SYNC[kind](places) as (connection, execute):
@@ -131,7 +131,9 @@ async def test_the_second_of_two_deliveries_waits_for_what_becomes_of_the_first(
     assert await waiting is not first_commits
 
 
-async def test_under_stricter_isolation_the_second_fails_and_finds_the_id_when_it_tries_again(places: Places) -> None:
+async def test_under_stricter_isolation_the_second_delivery_fails_and_finds_the_id_when_it_tries_again(
+    places: Places,
+) -> None:
     second = await asyncpg.connect(places.postgres)
     attempt = second.transaction(isolation="repeatable_read")
     await attempt.start()
@@ -160,7 +162,7 @@ async def until_someone_waits(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite3", "SQLAlchemy on SQLite", "psycopg", "Django on PostgreSQL"])
-def test_of_many_threads_one_is_first(with_django: Places, kind: str) -> None:
+def test_of_many_threads_with_the_same_id_one_is_first(with_django: Places, kind: str) -> None:
     told: list[bool] = []
     together = threading.Barrier(10)
 
@@ -229,7 +231,7 @@ async def test_a_forgotten_await_is_an_error_and_not_a_yes(places: Places, kind:
     assert places.count("duly_inbox") == 0
 
 
-async def test_what_is_no_connection_is_refused_with_what_is(places: Places) -> None:
+async def test_something_that_is_no_connection_is_refused_with_what_may_be_passed(places: Places) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{places.sqlite}")
     async_engine = create_async_engine(with_driver(places.postgres, "asyncpg"))
     async with asyncpg.create_pool(places.postgres, min_size=1, max_size=1) as pool:
@@ -238,7 +240,7 @@ async def test_what_is_no_connection_is_refused_with_what_is(places: Places) -> 
                 record(stranger, "one")
 
 
-def test_another_database_is_refused(places: Places) -> None:
+def test_a_connection_to_an_unsupported_database_is_refused(places: Places) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{places.sqlite}")
     engine.dialect.name = "oracle"
     with engine.connect() as connection, pytest.raises(Misuse, match=r"sqlite or postgresql.* leads to oracle"):
@@ -249,7 +251,7 @@ def test_another_database_is_refused(places: Places) -> None:
 
 
 @pytest.mark.parametrize("span", [timedelta(), -DAY])
-def test_forgetting_everything_is_refused(places: Places, span: timedelta) -> None:
+def test_forgetting_every_id_is_refused(places: Places, span: timedelta) -> None:
     with with_sqlite3(places) as (connection, _), pytest.raises(Misuse, match="every id"):
         forget(connection, span)
 
@@ -257,7 +259,7 @@ def test_forgetting_everything_is_refused(places: Places, span: timedelta) -> No
 # -- the table
 
 
-def test_the_table_can_have_another_name(places: Places) -> None:
+def test_the_table_of_ids_can_have_another_name(places: Places) -> None:
     with psycopg.connect(places.postgres) as connection:
         connection.execute(ddl("postgresql", table="public.seen"))
         connection.execute(ddl("postgresql", table="public.seen"))
@@ -267,7 +269,7 @@ def test_the_table_can_have_another_name(places: Places) -> None:
 
 
 @pytest.mark.parametrize("table", ["", "a b", "a;b", "a.b.c", "é", '"a"', "1a", "a.", "a\n"])
-def test_a_table_is_named_plainly(table: str) -> None:
+def test_a_table_name_that_would_need_quotes_is_refused(table: str) -> None:
     refused: list[Callable[[], Any]] = [
         lambda: ddl("sqlite", table=table),
         lambda: record(object(), "one", table=table),

@@ -20,20 +20,20 @@ places = st.sampled_from(sorted(PIECES)).flatmap(
 
 
 @given(place=places, byte=st.integers(0, 255))
-def test_any_other_byte_is_refused(place: tuple[str, int], byte: int) -> None:
+def test_a_delivery_with_any_byte_changed_is_refused(place: tuple[str, int], byte: int) -> None:
     piece, at = place
     changed = PIECES[piece][:at] + bytes([byte]) + PIECES[piece][at + 1 :]
     refused_unless(changed == PIECES[piece], PIECES | {piece: changed})
 
 
 @given(place=places, length=st.integers(1, 20))
-def test_anything_cut_out_is_refused(place: tuple[str, int], length: int) -> None:
+def test_a_delivery_with_anything_cut_out_is_refused(place: tuple[str, int], length: int) -> None:
     piece, at = place
     refused_unless(False, PIECES | {piece: PIECES[piece][:at] + PIECES[piece][at + length :]})
 
 
 @given(place=places, more=st.binary(min_size=1, max_size=20).filter(lambda more: more.split() == [more]))
-def test_anything_put_in_is_refused(place: tuple[str, int], more: bytes) -> None:
+def test_a_delivery_with_anything_put_in_is_refused(place: tuple[str, int], more: bytes) -> None:
     """But for space, which is no part of a header where it stands around the value."""
     piece, at = place
     refused_unless(False, PIECES | {piece: PIECES[piece][:at] + more + PIECES[piece][at:]})
@@ -43,7 +43,7 @@ def test_anything_put_in_is_refused(place: tuple[str, int], more: bytes) -> None
     headers=st.dictionaries(st.sampled_from([*HEADERS, "x"]), st.text(max_size=60)),
     body=st.binary(max_size=200),
 )
-def test_nothing_that_can_be_sent_raises_anything_but_a_refusal(headers: dict[str, str], body: bytes) -> None:
+def test_any_bytes_as_a_delivery_raise_nothing_but_a_refusal(headers: dict[str, str], body: bytes) -> None:
     with pytest.raises(Refused):
         INBOX.verify(headers, body)
 
@@ -51,7 +51,7 @@ def test_nothing_that_can_be_sent_raises_anything_but_a_refusal(headers: dict[st
 @given(
     body=st.binary(max_size=200) | st.recursive(st.none() | st.text(), st.lists).map(lambda value: repr(value).encode())
 )
-def test_nor_does_anything_that_is_signed(body: bytes) -> None:
+def test_any_signed_bytes_raise_nothing_but_a_refusal(body: bytes) -> None:
     with pytest.raises(Refused):
         INBOX.verify(INBOX.sign(ID, body), body)
 

@@ -84,7 +84,7 @@ async def test_ten_deliveries_at_once_have_one_effect(post: Post, greetings: Pla
     assert greetings.count("greetings") == 1
 
 
-async def test_each_id_has_an_effect_of_its_own(post: Post, greetings: Places) -> None:
+async def test_deliveries_with_different_ids_have_an_effect_each(post: Post, greetings: Places) -> None:
     """An id names the delivery, not what it says."""
     for id in ("one", "two", "one", "three", "two"):
         assert (await post(make_body(), sign(make_body(), id=id))).status_code == 204
@@ -113,7 +113,7 @@ async def test_an_effect_that_is_not_committed_is_done_by_the_next_delivery(post
     ],
     ids=["another body", "not signed", "another secret", "no event", "too large"],
 )
-async def test_what_is_refused_is_answered_with_the_reason_and_has_no_effect(
+async def test_a_refused_delivery_is_answered_with_the_reason_and_has_no_effect(
     post: Post, greetings: Places, body: bytes, headers: Callable[[], dict[str, str]], status: int, words: str
 ) -> None:
     answer = await post(body, headers())  # signed now: a signature that was made when tests were collected is stale
@@ -121,7 +121,7 @@ async def test_what_is_refused_is_answered_with_the_reason_and_has_no_effect(
     assert (greetings.count("greetings"), greetings.count("duly_inbox")) == (0, 0)
 
 
-async def test_what_is_stale_may_be_tried_again(post: Post, greetings: Places) -> None:
+async def test_a_stale_delivery_may_be_tried_again(post: Post, greetings: Places) -> None:
     answer = await post(make_body(), sign(make_body(), at=datetime.now(UTC) - timedelta(minutes=10)))
     assert (answer.status_code, "compare the clocks" in answer.text) == (425, True)
     assert greetings.count("duly_inbox") == 0

@@ -48,7 +48,7 @@ def test_a_public_address_is_open_up_to_the_edge_of_the_closed_ones(address: str
 
 @pytest.mark.parametrize("carries", Carries)
 @pytest.mark.parametrize("network", IPV4_CLOSED)
-def test_an_address_within_another_counts_as_itself(network: str, carries: str) -> None:
+def test_an_embedded_ipv4_address_counts_as_itself(network: str, carries: str) -> None:
     inside = IPv4Network(network)
     for address in (inside[0], inside[-1]):
         if carries == "compatible" and int(address) <= 1:
@@ -59,7 +59,7 @@ def test_an_address_within_another_counts_as_itself(network: str, carries: str) 
 
 
 @pytest.mark.parametrize("carries", ["mapped", "translated", "NAT64", "6to4"])
-def test_a_public_address_within_another_is_open(carries: str) -> None:
+def test_an_embedded_public_ipv4_address_is_open(carries: str) -> None:
     assert refusal(Carries[carries]("8.8.8.8")) is None
 
 
@@ -79,7 +79,7 @@ def test_a_public_address_within_another_is_open(carries: str) -> None:
         "100.100.100.200",
     ],
 )
-def test_what_else_leads_inside_is_closed(address: str) -> None:
+def test_other_addresses_that_lead_to_internal_networks_are_closed(address: str) -> None:
     assert refusal(address) is not None
 
 
@@ -109,7 +109,7 @@ def test_an_allowed_network_of_one_kind_opens_none_of_the_other() -> None:
 
 
 @pytest.mark.parametrize("written", ["10.0.0.1/8", "localhost", "10.0.0.0/33", "10.0.0.0-10.0.0.255", "*"])
-def test_what_is_no_network_is_refused(written: str) -> None:
+def test_text_that_is_no_network_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match=r"10|localhost|\*"):
         read_networks(f"127.0.0.0/8,{written}")
 
@@ -148,7 +148,7 @@ def may_be_global(address: IPv4Address | IPv6Address) -> bool:
 
 
 @given(IPV4 | IPV6 | CARRIED)
-def test_nothing_is_open_that_the_standard_library_takes_for_closed(address: IPv4Address | IPv6Address) -> None:
+def test_no_address_is_open_that_the_standard_library_takes_for_closed(address: IPv4Address | IPv6Address) -> None:
     assert refusal(str(address)) is not None or may_be_global(address)
 
 
@@ -156,7 +156,7 @@ BESIDES = [ip_network(network) for network in (*REGISTERED, "168.63.129.16/32")]
 
 
 @given(IPV4 | IPV6)
-def test_nothing_is_closed_that_it_takes_for_open_but_for_what_is_registered(
+def test_no_address_is_closed_that_the_standard_library_takes_for_open_except_registered_ones(
     address: IPv4Address | IPv6Address,
 ) -> None:
     carried = isinstance(address, IPv6Address) and (address.sixtofour or address in ip_network("::/64"))

@@ -37,7 +37,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("target", ADDRESSES)
-def test_everything_is_closed_until_a_pattern_opens_it_to_a_tenant(target: dict[str, Any]) -> None:
+def test_every_place_is_closed_until_a_pattern_opens_it_to_a_tenant(target: dict[str, Any]) -> None:
     [closed] = problems("", target)
     assert "is not open over HTTP to tenant 'acme'" in closed
     assert "DULY_BROKER_ALLOW" in closed
@@ -66,7 +66,7 @@ def test_everything_is_closed_until_a_pattern_opens_it_to_a_tenant(target: dict[
         {"redis": {}},
     ],
 )
-def test_what_fits_no_pattern_is_closed(target: dict[str, Any]) -> None:
+def test_a_place_that_fits_no_pattern_is_closed(target: dict[str, Any]) -> None:
     assert problems(EXAMPLE, target)
 
 
@@ -90,7 +90,7 @@ def test_the_problem_names_the_field_and_no_pattern() -> None:
         (to.celery("celery.map"), "target.celery.task"),
     ],
 )
-def test_no_pattern_opens_what_touches_more_than_the_message(target: dict[str, Any], field: str) -> None:
+def test_no_pattern_opens_options_that_affect_more_than_the_message(target: dict[str, Any], field: str) -> None:
     [refused] = problems("nats:>, redis:*, rabbitmq:*, celery:*", target)
     assert refused.startswith(f"{field}: ")
     assert "from Python" in refused
@@ -103,7 +103,7 @@ def test_ordinary_headers_are_open() -> None:
 
 
 @pytest.mark.parametrize("tenant", ["*", "a*", "{tenant}", ".*", "[a-z]+", "a|b", "\\d", ">", "?"])
-def test_a_tenants_name_is_taken_literally(tenant: str) -> None:
+def test_the_name_of_a_tenant_in_a_pattern_is_taken_literally(tenant: str) -> None:
     allow = "redis:{tenant}:*, kafka:{tenant}, celery:x/{tenant}"
     assert problems(allow, to.redis(f"{tenant}:x"), tenant) == []
     assert problems(allow, to.celery("x", queue=tenant), tenant) == []
@@ -112,7 +112,7 @@ def test_a_tenants_name_is_taken_literally(tenant: str) -> None:
         assert problems(allow, to.celery("x", queue=other), tenant)
 
 
-def test_a_brace_is_written_twice() -> None:
+def test_a_brace_in_a_pattern_is_written_twice() -> None:
     """Redis clusters keep together what has the same name in braces."""
     allow = "redis:{{{tenant}}}:*"
     assert problems(allow, to.redis("{acme}:orders")) == []
@@ -134,7 +134,7 @@ def test_a_star_of_nats_is_one_token() -> None:
         ("eu:acme", "redis:*:{tenant}", to.redis("orders:eu:acme")),
     ],
 )
-def test_nothing_is_open_to_a_tenant_whose_name_has_the_separator(
+def test_no_place_is_open_to_a_tenant_whose_name_has_the_separator(
     tenant: str, allow: str, target: dict[str, Any]
 ) -> None:
     """It could not be told whose it is: what is acme-eu's would be acme's as well."""
@@ -171,7 +171,7 @@ def test_a_bad_pattern_is_refused_at_the_start_with_the_reason(written: str, tol
     assert f"{written!r}"[:-1] in str(error.value)
 
 
-def test_nothing_is_open_without_the_setting() -> None:
+def test_no_place_is_open_without_the_setting() -> None:
     assert read_settings({}).broker_allow == BrokerAllow()
     assert str(read_settings({"DULY_BROKER_ALLOW": " redis:a:* ,nats:b,"}).broker_allow) == "redis:a:*, nats:b"
     assert read_settings({}, broker_allow="redis:a").broker_allow == read_broker_allow("redis:a")

@@ -22,11 +22,11 @@ def problems(target: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("channel", WORDS)
-def test_a_target_is_its_place_unless_more_is_said(channel: str) -> None:
+def test_a_broker_target_is_its_place_unless_it_has_options(channel: str) -> None:
     assert getattr(to, channel)(GOOD[channel]) == {channel: GOOD[channel]}
 
 
-def test_what_more_is_said_is_in_an_object() -> None:
+def test_a_broker_target_with_options_is_an_object() -> None:
     headers = {"X-Region": "eu"}
     assert to.nats("a.b", format="cloudevents") == {"nats": {"subject": "a.b", "format": "cloudevents"}}
     assert to.redis("s", max_length=10, headers=headers) == {
@@ -37,7 +37,7 @@ def test_what_more_is_said_is_in_an_object() -> None:
     assert to.celery("shop.remind", queue="slow") == {"celery": {"task": "shop.remind", "queue": "slow"}}
 
 
-def test_all_ways_to_say_where_are_in_one_module() -> None:
+def test_all_constructors_of_targets_are_in_one_module() -> None:
     assert set(to.__all__) == {*WORDS, "webhook", "http"}
 
 
@@ -60,7 +60,7 @@ def test_all_ways_to_say_where_are_in_one_module() -> None:
         {"celery": {"task": "t"}},
     ],
 )
-def test_what_can_be_sent_is_no_problem(target: Any) -> None:
+def test_a_valid_broker_target_has_no_problems(target: Any) -> None:
     assert problems(target) == {}
 
 
@@ -69,7 +69,7 @@ def test_what_can_be_sent_is_no_problem(target: Any) -> None:
 
 @pytest.mark.parametrize("channel", WORDS)
 @pytest.mark.parametrize("spec", [None, 7, True, [], ["orders"]])
-def test_a_place_is_text_or_an_object(channel: str, spec: Any) -> None:
+def test_a_broker_target_is_text_or_an_object(channel: str, spec: Any) -> None:
     [(path, message)] = problems({channel: spec}).items()
     assert path == f"target.{channel}"
     assert message == f"expected {WORDS[channel].expected}, or an object, not {type(spec).__name__}"
@@ -138,13 +138,13 @@ def test_a_place_that_cannot_be_is_refused(channel: str, place: str) -> None:
         ),
     ],
 )
-def test_what_is_said_wrong_is_named(target: Any, path: str, message: str) -> None:
+def test_a_wrong_option_of_a_broker_target_is_named(target: Any, path: str, message: str) -> None:
     [(found, told)] = problems(target).items()
     assert found == f"target.{path}"
     assert message in told
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_of_a_broker_target_are_told_at_once() -> None:
     target = {"redis": {"stream": "", "max_length": -1, "format": 7, "headers": {"id": "x"}, "colour": "red"}}
     assert set(problems(target)) == {
         f"target.redis.{name}" for name in ("stream", "max_length", "format", "headers.id", "colour")
@@ -155,7 +155,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 @given(st.sampled_from(sorted(WORDS)), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=3))
-def test_whatever_the_place_is_there_is_an_answer(channel: str, spec: Any) -> None:
+def test_any_value_as_a_place_is_checked_without_a_traceback(channel: str, spec: Any) -> None:
     found = list(broker_problems(channel, spec))
     if isinstance(spec, str):
         assert spelled_out(channel, spec) == {WORDS[channel].where: spec}
@@ -174,7 +174,7 @@ def test_whatever_the_place_is_there_is_an_answer(channel: str, spec: Any) -> No
         max_size=4,
     ),
 )
-def test_every_object_that_is_taken_can_be_read(channel: str, spec: dict[str, Any]) -> None:
+def test_every_broker_target_that_is_accepted_can_be_read(channel: str, spec: dict[str, Any]) -> None:
     if not list(broker_problems(channel, spec)):
         said = spelled_out(channel, spec)
         assert said[WORDS[channel].where].isprintable()

@@ -104,7 +104,7 @@ def test_the_users_own_delivery_time_wins_also_at_midnight() -> None:
         (Custom(every("1d"), "Meow", {"webhook": float("nan")}), "custom.target: has a number that is not finite"),
     ],
 )  # fmt: skip
-def test_what_a_type_cannot_do_is_told_with_its_name(type: Custom, told: str) -> None:
+def test_an_event_type_that_raises_is_told_with_its_name(type: Custom, told: str) -> None:
     with pytest.raises(Invalid) as refused:
         of(make_user(), Birthday(), type)
     [problem] = refused.value.problems
@@ -120,7 +120,7 @@ def test_a_rule_that_its_own_type_writes_wrongly_is_told_with_the_types_name() -
         of(make_user(), Wrong())
 
 
-def test_the_problems_of_all_types_are_told_at_once() -> None:
+def test_the_problems_of_all_event_types_are_told_at_once() -> None:
     user = make_user(attributes={"reminder": 7, "subscription": {"since": "x"}})
     with pytest.raises(Invalid) as refused:
         of(user, *shipped(), Custom(RuntimeError("boom")))
@@ -167,7 +167,7 @@ def test_a_rule_that_cannot_be_written_down_is_told_with_its_types_name() -> Non
         ),
     ],
 )
-def test_a_type_is_asked_only_when_a_field_changes_that_it_looks_at(changed: set[str], names: list[str]) -> None:
+def test_an_event_type_is_asked_only_when_a_field_changes_that_it_uses(changed: set[str], names: list[str]) -> None:
     types = [Birthday(), Anniversary(), Reminder(), Custom()]
     assert [type.name for type in concerned(types, changed)] == names
 
@@ -192,7 +192,7 @@ def head(of: Series, at: datetime, **fields: Any) -> Event:
     return make_event(type="custom", head=True, due=new.due, **(written | {"payload_json": of.payload_json} | fields))
 
 
-def test_the_first_occurrence_lies_after_now_and_what_is_remembered_of_it_is_right() -> None:
+def test_the_first_occurrence_lies_after_now_and_is_cached_correctly() -> None:
     birthday = series(yearly("03-15"))
     nine = datetime(2026, 3, 15, 9, tzinfo=UTC)
     for now, year in (
@@ -217,7 +217,7 @@ def test_the_head_of_a_users_series_carries_all_that_its_successor_needs() -> No
     assert carried(make_event(series="schedule:s", head=True)) is None, "a schedule has its rule itself"
 
 
-def test_an_interval_begins_when_its_series_does_and_keeps_its_beat() -> None:
+def test_an_interval_begins_when_its_series_does_and_keeps_its_phase() -> None:
     asked = series(every("1d"))
     fixed = begun(asked, START)
     assert rule_of(fixed) == {"every": "1d", "start": write_instant(START)}
@@ -229,7 +229,7 @@ def test_an_interval_begins_when_its_series_does_and_keeps_its_beat() -> None:
         assert not continues(stored, begun(series(other), START + HOUR, stored))
 
 
-def test_an_interval_keeps_its_beat_in_another_zone() -> None:
+def test_an_interval_keeps_its_phase_in_another_zone() -> None:
     stored = head(begun(series(every("1d")), START), START)
     moved = begun(series(every("1d"), "Asia/Tokyo"), START + HOUR, stored)
     assert rule_of(moved) == {"every": "1d", "start": write_instant(START)}
@@ -254,7 +254,7 @@ def test_a_head_that_is_owed_stays_owed_when_the_zone_changes() -> None:
     assert aim(found, anew, found.due + 3 * DAY) == moved
 
 
-def test_a_head_that_somebody_has_put_off_is_owed_too() -> None:
+def test_a_head_that_somebody_has_put_off_is_owed() -> None:
     old = series(yearly("03-15"))
     found = head(old, START)
     put_off = msgspec.structs.replace(found, due=found.due + 5 * HOUR)
@@ -278,13 +278,13 @@ def test_a_head_that_somebody_has_put_off_is_owed_too() -> None:
         (cron("0 8 * * *"), once(datetime(2026, 5, 1, 9), timezone="UTC")),  # noqa: DTZ001 - on the wall
     ],
 )
-def test_an_owed_head_whose_series_has_another_kind_of_rule_now_goes_by_that(old: Rule, new: Rule) -> None:
+def test_an_owed_head_goes_by_the_new_kind_of_rule_of_its_series(old: Rule, new: Rule) -> None:
     found, anew = head(series(old), START), series(new)
     now = found.due + HOUR
     assert aim(found, anew, now) == first_after(anew, now)
 
 
-def test_only_what_matters_to_a_head_makes_it_differ() -> None:
+def test_only_fields_that_a_head_depends_on_make_it_differ() -> None:
     birthday = of(make_user(), Birthday())["birthday"]
     found = first_after(birthday, START)
     assert found is not None

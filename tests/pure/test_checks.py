@@ -35,7 +35,7 @@ def problem_with(payload: Any) -> Problem:
 # -- all at once
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_of_a_timer_are_told_at_once() -> None:
     timer = Timer(
         due=datetime(2026, 1, 1),  # type: ignore[arg-type] # noqa: DTZ001 - that is the point
         type="",
@@ -117,7 +117,7 @@ def test_a_due_time_that_cannot_be_meant_is_a_problem(due: Any, message: str) ->
     "due",
     [START, datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC), timedelta(), timedelta(days=-365_000)],
 )
-def test_any_other_due_time_is_fine(due: Any) -> None:
+def test_any_aware_due_time_is_fine(due: Any) -> None:
     assert list(due_problems(due)) == []
 
 
@@ -156,7 +156,7 @@ def test_a_name_that_logs_and_headers_cannot_carry_is_a_problem(field: str, valu
 
 
 @pytest.mark.parametrize("field", sorted(LONGEST))
-def test_a_name_may_be_as_long_as_it_says(field: str) -> None:
+def test_a_name_may_be_as_long_as_the_limit(field: str) -> None:
     assert list(name_problems(field, "é" * LONGEST[field])) == []
     [problem] = name_problems(field, "é" * (LONGEST[field] + 1))
     assert f"must have 1 to {LONGEST[field]} characters, has {LONGEST[field] + 1}" == problem.message
@@ -165,7 +165,7 @@ def test_a_name_may_be_as_long_as_it_says(field: str) -> None:
 @pytest.mark.parametrize(
     "name", ["invoice.overdue", "a b", "ключ", "🎂", "it's", "100%", "a:b/c?d#e", "--", "'; DROP TABLE"]
 )
-def test_any_other_name_is_fine(name: str) -> None:
+def test_any_printable_name_within_the_limit_is_fine(name: str) -> None:
     assert list(name_problems("key", name)) == []
 
 
@@ -188,7 +188,7 @@ def test_a_target_without_a_known_channel_is_a_problem(target: Any, message: str
     assert message in problem.message
 
 
-def test_where_there_are_no_channels_the_problem_says_so() -> None:
+def test_a_target_where_there_are_no_channels_is_a_problem_that_says_so() -> None:
     [problem] = target_problems({"webhook": "x"}, ())
     assert "none but Python handlers" in problem.message
 
@@ -232,12 +232,12 @@ def test_a_lone_surrogate_is_a_problem(payload: Any) -> None:
     assert "lone surrogate" in problem_with(payload).message
 
 
-def test_a_hundred_levels_are_deep_enough() -> None:
+def test_a_payload_of_a_hundred_levels_is_fine() -> None:
     assert isinstance(write_json(nested(100), "payload"), str)
 
 
 @pytest.mark.parametrize("levels", [101, 1_000, 100_000])
-def test_deeper_nesting_is_a_problem(levels: int) -> None:
+def test_a_payload_of_more_than_a_hundred_levels_is_a_problem(levels: int) -> None:
     assert "nested deeper than 100 levels" in problem_with(nested(levels)).message
 
 
@@ -290,12 +290,12 @@ class Stranger:
     [object(), Stranger(), print, type, {"a": object()}, [Stranger()], {(1, 2): 3}, {None: 1}, range(3), iter([]), 1j],
     ids=lambda payload: type(payload).__name__,
 )
-def test_what_is_not_json_is_a_problem(payload: Any) -> None:
+def test_a_payload_that_is_not_json_is_a_problem(payload: Any) -> None:
     assert "cannot be written as JSON" in problem_with(payload).message
 
 
 @pytest.mark.parametrize("payload", [{1, 2}, frozenset("ab"), {"tags": {"a"}}], ids=["set", "frozenset", "inside"])
-def test_a_set_is_a_problem(payload: Any) -> None:
+def test_a_set_in_a_payload_is_a_problem(payload: Any) -> None:
     """It would come back as a list, in whatever order."""
     assert problem_with(payload).message
 
@@ -309,12 +309,12 @@ def test_a_whole_number_beyond_what_python_reads_is_a_problem() -> None:
     assert "cannot be written as JSON" in problem_with({"n": 10**5000}).message
 
 
-def test_a_naive_datetime_is_a_problem_in_a_payload_too() -> None:
+def test_a_naive_datetime_in_a_payload_is_a_problem() -> None:
     """What it means depends on who reads it."""
     assert problem_with({"when": datetime(2026, 1, 1)}).message  # noqa: DTZ001 - that is the point
 
 
-def test_a_number_that_is_not_finite_is_a_problem_inside_an_object_too() -> None:
+def test_a_number_that_is_not_finite_inside_an_object_is_a_problem() -> None:
     assert "not finite" in problem_with(Reading(float("nan"))).message
     assert "not finite" in problem_with([{"a": Reading(float("inf"))}]).message
 

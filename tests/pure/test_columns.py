@@ -66,7 +66,7 @@ def test_a_new_field_is_selected_and_given_in_both_dialects() -> None:
     )
 
 
-def test_what_the_table_has_as_json_and_ids_travels_as_text() -> None:
+def test_json_and_id_columns_are_exchanged_as_text() -> None:
     assert POSTGRES.select(columns_of(Ship), "s") == "s.id::text, s.cargo::text, s.sailed, s.colour, s.afloat"
     assert (
         POSTGRES.rows(columns_of(Ship)[:2]) == "unnest(:id::uuid[], :cargo_json::text[]::json[]) AS given (id, cargo)"
@@ -97,7 +97,7 @@ def test_a_new_field_is_read_in_both_dialects(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_may_be_empty_is_read_as_none(dialect: str) -> None:
+def test_an_empty_column_is_read_as_none(dialect: str) -> None:
     reader = row_reader(Yacht, DIALECTS[dialect])
     assert reader.read((*ROWS[dialect][:5], None, None, 1, None)) == Yacht("1", None, AT, afloat=False)
     assert reader.joined((None,) * 9) is None
@@ -105,7 +105,7 @@ def test_what_may_be_empty_is_read_as_none(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_fields_that_no_column_tells_come_from_the_caller_or_are_always_the_same(dialect: str) -> None:
+def test_fields_without_a_column_come_from_the_caller_or_are_constant(dialect: str) -> None:
     columns = without(columns_of(Ship), "sailed", "colour")
     reader = row_reader(Ship, DIALECTS[dialect], columns, given=("sailed",), constants={"colour": "blue"})
     assert reader.read(("1", "{}", 1, "rest"), AT) == Ship("1", "{}", AT, "blue", afloat=True)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_a_field_may_be_called_what_it_likes(dialect: str) -> None:
     assert read(("1990-03-15", "09:00:00", "r", None, 7)) == Odd(date(1990, 3, 15), time(9), "r", None, 7)
 
 
-def test_only_fields_that_there_are_can_be_left_out() -> None:
+def test_only_fields_that_exist_can_be_left_out() -> None:
     assert without(columns_of(User), *(column.field for column in columns_of(User))) == ()
     with pytest.raises(KeyError, match="mast"):
         without(columns_of(User), "mast")

@@ -54,7 +54,7 @@ def times(expression: str, many: int = 6) -> list[str]:
         ("  0\t12   * * ?  ", ["12:00:00"]),
     ],
 )
-def test_times_are_those_of_the_fields(expression: str, expected: list[str]) -> None:
+def test_cron_fires_at_the_times_of_its_fields(expression: str, expected: list[str]) -> None:
     assert times(expression, len(expected)) == expected
 
 
@@ -90,7 +90,7 @@ def test_times_are_those_of_the_fields(expression: str, expected: list[str]) -> 
         ("@weekly", ["01-04", "01-11"]),
     ],
 )
-def test_days_are_those_of_the_fields(expression: str, expected: list[str]) -> None:
+def test_cron_fires_on_the_days_of_its_fields(expression: str, expected: list[str]) -> None:
     assert days(expression, many=len(expected)) == expected
 
 
@@ -114,7 +114,7 @@ def test_an_alias_is_the_expression_that_it_stands_for(alias: str) -> None:
     assert cron(alias).to_json() == {"cron": ALIASES[alias]}
 
 
-def test_the_calendar_ends() -> None:
+def test_cron_has_no_occurrence_after_the_last_year() -> None:
     rule = cron("0 9 * * *")
     first = rule.after(datetime(1, 1, 1, tzinfo=UTC))
     assert first is not None
@@ -191,7 +191,7 @@ def test_all_bad_fields_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("expression", [None, 7, ["*"], b"* * * * *"])
-def test_what_is_no_text_is_refused(expression: object) -> None:
+def test_an_expression_that_is_no_text_is_refused(expression: object) -> None:
     with pytest.raises(Invalid, match="expected text"):
         cron(expression)  # type: ignore[arg-type]
 
@@ -210,7 +210,7 @@ likely = st.sampled_from(
     | st.lists(fields | likely, min_size=5, max_size=6).map(" ".join)
     | st.lists(likely, min_size=5, max_size=6).map(" ".join)
 )
-def test_whatever_is_written_is_refused_or_answers_within_its_bound(expression: str) -> None:
+def test_any_text_is_refused_or_answers_within_its_bound(expression: str) -> None:
     """A month that is looked at is a step; one look takes at most those of 41 years, whatever was written."""
     steps = 0
     try:

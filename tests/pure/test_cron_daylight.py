@@ -90,12 +90,12 @@ def test_midnight_fires_once_when_it_comes_twice() -> None:
 
 
 @pytest.mark.parametrize("start", ["2026-10-25T02:15+01:00", "2026-10-25T02:30+01:00", "2026-10-25T02:45+01:00"])
-def test_who_asks_within_the_repeated_hour_is_never_told_a_past_time(start: str) -> None:
+def test_the_next_time_within_a_repeated_hour_is_never_in_the_past(start: str) -> None:
     following = cron("30 2 * * *", timezone="Europe/Brussels").after(datetime.fromisoformat(start))
     assert following.at == datetime.fromisoformat("2026-10-26T02:30+01:00")
 
 
-def test_the_second_showing_is_still_to_come_between_the_two() -> None:
+def test_between_two_showings_of_a_time_the_second_is_still_to_come() -> None:
     between = datetime.fromisoformat("2026-10-25T02:45+02:00")
     for overlap in ("second", "both"):
         following = cron("30 2 * * *", timezone="Europe/Brussels", overlap=overlap).after(between)

@@ -6,7 +6,7 @@ from duly.records.cursors import read_cursor, write_cursor
 
 
 @pytest.mark.parametrize("after", ["019a8f2e-6c00-7abc-8def-0123456789ab", "a/b ä ✓", "x" * 200])
-def test_a_cursor_leads_on(after: str) -> None:
+def test_a_cursor_is_read_as_it_was_written(after: str) -> None:
     filters = {"type": "x&y", "status": "FAILED"}
     assert read_cursor(dict(reversed(filters.items())), write_cursor(filters, after)) == after
 
@@ -17,13 +17,13 @@ def test_a_cursor_of_another_list_is_refused() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "!!", "W10", "é", write_cursor({}, "a\nb")])
-def test_what_no_list_has_given_is_refused(cursor: str) -> None:
+def test_a_cursor_that_no_list_has_given_is_refused(cursor: str) -> None:
     with pytest.raises(ValueError, match="as it is"):
         read_cursor({}, cursor)
 
 
 @pytest.mark.parametrize("cursor", ["", "a b", "a+b/", "ab==", "é", "a" * 2001])
-def test_what_no_list_would_write_is_no_cursor(cursor: str) -> None:
+def test_a_cursor_in_another_spelling_is_refused(cursor: str) -> None:
     with pytest.raises(ValueError, match="none that a list has given"):
         read_cursor({}, cursor)
 

@@ -43,7 +43,7 @@ def decided(series: Series, now: datetime, head: Event | None = None, **facts: A
 
 @pytest.mark.parametrize("late", [timedelta(), MICROSECOND, MINUTE, HOUR - MICROSECOND])
 @pytest.mark.parametrize("misfire", ["latest", "all", {"policy": "skip", "tolerance": "1h"}])
-def test_a_tick_on_time_fires_as_itself(late: timedelta, misfire: Any) -> None:
+def test_a_head_on_time_fires_as_itself(late: timedelta, misfire: Any) -> None:
     assert decided(make_series(misfire=misfire), START + late) == Fire(occurrence(START), 1, occurrence(START + HOUR))
 
 
@@ -51,7 +51,7 @@ def test_a_tick_on_time_fires_as_itself(late: timedelta, misfire: Any) -> None:
     ("late", "fires", "stands_for"),
     [(HOUR, HOUR, 2), (2 * HOUR - MICROSECOND, HOUR, 2), (2 * HOUR, 2 * HOUR, 3), (DAY + MINUTE, DAY, 25)],
 )
-def test_of_those_missed_only_the_latest_fires_and_stands_for_all(
+def test_of_missed_occurrences_only_the_latest_fires_and_stands_for_all(
     late: timedelta, fires: timedelta, stands_for: int
 ) -> None:
     decision = decided(make_series(), START + late)
@@ -65,7 +65,7 @@ def test_of_those_missed_only_the_latest_fires_and_stands_for_all(
     steps=st.integers(0, 200),
     off=st.floats(0, 1, exclude_max=True),
 )
-def test_what_follows_is_never_due_already_and_nothing_is_forgotten(
+def test_a_successor_is_never_due_already_and_no_occurrence_is_forgotten(
     interval: timedelta, steps: int, off: float
 ) -> None:
     now = START + steps * interval + min(off * interval, interval - MICROSECOND)
@@ -97,7 +97,7 @@ def test_a_head_that_was_moved_fires_as_itself_and_the_rule_goes_on_after_it() -
 # -- all and skip
 
 
-def test_all_fires_each_oldest_first() -> None:
+def test_the_policy_all_fires_each_missed_occurrence_oldest_first() -> None:
     series, head, fired = make_series(misfire="all"), make_head(), []
     now = START + 5 * HOUR
     while True:
@@ -111,7 +111,7 @@ def test_all_fires_each_oldest_first() -> None:
     assert fired == [(START + n * HOUR, 1) for n in range(6)]
 
 
-def test_all_drops_the_oldest_beyond_its_limit() -> None:
+def test_the_policy_all_drops_the_oldest_beyond_its_limit() -> None:
     series = make_series(misfire={"policy": "all", "limit": 3})
     decision = decided(series, START + 9 * HOUR)
     assert isinstance(decision, Drop)
@@ -122,12 +122,12 @@ def test_all_drops_the_oldest_beyond_its_limit() -> None:
 
 
 @pytest.mark.parametrize("late", [timedelta(), 29 * SECOND, 30 * SECOND])
-def test_skip_fires_what_is_within_its_tolerance(late: timedelta) -> None:
+def test_the_policy_skip_fires_what_is_within_its_tolerance(late: timedelta) -> None:
     fires = decided(make_series(misfire="skip"), START + late)
     assert fires == Fire(occurrence(START), 1, occurrence(START + HOUR))
 
 
-def test_skip_drops_what_is_later_and_goes_on_with_the_first_that_is_not() -> None:
+def test_the_policy_skip_drops_late_occurrences_and_goes_on_with_the_first_on_time() -> None:
     minutely = every("1m", start=START)
     decision = decided(make_series(minutely, misfire="skip"), START + 5 * MINUTE + 31 * SECOND)
     assert (type(decision), decision.stands_for, decision.next) == (Drop, 6, occurrence(START + 6 * MINUTE))
@@ -136,7 +136,7 @@ def test_skip_drops_what_is_later_and_goes_on_with_the_first_that_is_not() -> No
     assert "5 occurrences were more than 30s late" in decision.reason
 
 
-def test_skip_at_the_end_of_a_rule_ends_it() -> None:
+def test_the_policy_skip_at_the_end_of_a_rule_ends_the_schedule() -> None:
     assert decided(make_series(once(START), misfire="skip"), START + HOUR) == Drop("it was more than 30s late", 1, None)
 
 
@@ -184,7 +184,7 @@ def test_a_shadow_fires_nothing_and_says_what_it_would_have() -> None:
 # -- bounds, rest and jitter
 
 
-def test_a_schedule_ends_at_its_end_and_rests_on_its_days() -> None:
+def test_a_schedule_ends_at_its_end_and_leaves_out_excluded_days() -> None:
     bounded = make_series(end=START + HOUR)
     assert decided(bounded, START).next == occurrence(START + HOUR)
     assert decided(bounded, START + HOUR, make_head(START + HOUR)).next is None
@@ -201,7 +201,7 @@ def test_jitter_is_the_same_for_an_occurrence_whoever_works_it_out(jitter: timed
     assert due_of(again, one) == due_of(series, one)
 
 
-def test_jitter_is_what_earlier_releases_made_of_it() -> None:
+def test_jitter_is_the_same_as_in_earlier_releases() -> None:
     text = policies_text(read_policies({"jitter": "10m"}, None))
     schedule = make_schedule(rule=HOURLY, id="0197a000-0000-7000-8000-000000000001", policies_json=text)
     assert write_instant(due_of(schedule.as_series, occurrence(START))) == "2026-01-01T00:09:26.799337Z"

@@ -51,18 +51,18 @@ def test_durations_are_written_short(span: timedelta, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "30", "s", "soon", "-5s", "1h-30m", "1e3s", "30 seconds", "1,5h", "1h30", "∞", "5M", "."]
 )
-def test_anything_else_is_refused_with_examples(text: str) -> None:
+def test_text_that_is_no_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match="30s, 1h30m"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["999999999999w", "1000000000d", "999999999d" * 2])
-def test_what_is_too_long_is_refused(text: str) -> None:
+def test_a_duration_that_is_too_long_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="longer"):
         parse_duration(text)
 
 
 @given(st.text())
-def test_no_text_ends_in_anything_but_a_duration_or_a_reason(text: str) -> None:
+def test_any_text_is_read_as_a_duration_or_refused_with_a_reason(text: str) -> None:
     with suppress(ValueError):
         assert parse_duration(text) >= timedelta()

@@ -48,11 +48,11 @@ def test_an_error_is_told_without_paths_of_this_machine(error: BaseException, te
     assert describe_without_paths(error) == text
 
 
-def test_an_endless_error_ends() -> None:
+def test_an_endless_error_is_cut_short() -> None:
     assert len(describe(ValueError("x" * 10**6))) <= LONGEST
     assert len(storable("\ud800" * 10**6).encode()) <= 10 * LONGEST
 
 
-def test_what_is_not_text_is_shown_as_python_shows_it() -> None:
+def test_an_error_that_is_not_text_is_shown_as_python_shows_it() -> None:
     assert storable({"a": 1}) == "{'a': 1}"
     assert storable(None) == "None"

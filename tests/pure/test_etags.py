@@ -63,11 +63,11 @@ def test_whatever_people_can_edit_of_a_schedule_changes_its_tag(edit: dict[str, 
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_what_happens_to_a_schedule_by_itself_does_not(look: dict[str, Any]) -> None:
+def test_what_happens_to_a_schedule_by_itself_does_not_change_its_tag(look: dict[str, Any]) -> None:
     assert schedule_tag(msgspec.structs.replace(SCHEDULE, **look)) == SCHEDULE.tag
 
 
-def test_every_field_of_a_schedule_is_one_or_the_other() -> None:
+def test_every_field_of_a_schedule_is_edited_by_people_or_changes_by_itself() -> None:
     known = {field for change in EDITS + LOOKS for field in change}
     assert known | {"created", "earlier_json", "passed_over"} == set(Schedule.__struct_fields__)
 
@@ -93,7 +93,7 @@ def test_whatever_people_can_edit_of_a_user_changes_its_tag(edit: dict[str, Any]
     assert user_tag(msgspec.structs.replace(USER, **edit)) != USER.tag
 
 
-def test_what_duly_says_of_a_user_does_not() -> None:
+def test_what_duly_says_of_a_user_does_not_change_its_tag() -> None:
     looks = {"updated": START, "created": START, "created_by": "api", "usual_time": time(8)}
     assert user_tag(msgspec.structs.replace(USER, **looks)) == USER.tag
 
@@ -119,7 +119,7 @@ def _turned(value: Any) -> Any:
 
 
 @given(payload=JSON, other=JSON)
-def test_the_order_of_fields_does_not_matter_and_all_else_does(payload: Any, other: Any) -> None:
+def test_the_order_of_fields_does_not_change_a_tag_and_all_else_does(payload: Any, other: Any) -> None:
     def tag(value: Any, **writing: Any) -> str:
         return msgspec.structs.replace(SCHEDULE, payload_json=json.dumps(value, **writing)).tag
 
@@ -128,7 +128,7 @@ def test_the_order_of_fields_does_not_matter_and_all_else_does(payload: Any, oth
     assert (tag(payload) == tag(other)) is same
 
 
-def test_only_who_expects_something_else_is_refused() -> None:
+def test_only_an_editor_who_expects_another_tag_is_refused() -> None:
     check_tag("schedule 'weekly'", SCHEDULE.tag, None)
     check_tag("schedule 'weekly'", SCHEDULE.tag, SCHEDULE.tag)
     with pytest.raises(Stale, match=r"schedule 'weekly' has been changed since: read it again"):

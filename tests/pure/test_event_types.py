@@ -30,14 +30,14 @@ class CatDay:
 # -- the registry
 
 
-def test_a_type_is_found_by_its_name() -> None:
+def test_an_event_type_is_found_by_its_name() -> None:
     types, cats = EventTypes(), CatDay()
     assert types.register(cats) is cats
     assert types.get("cat-day") is cats
     assert (types.names(), list(types)) == (["cat-day"], [cats])
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_an_unknown_event_type_lists_the_known_ones() -> None:
     with pytest.raises(
         NotFound, match=r"no event type 'easter'; registered are: anniversary, birthday, reminder, subs"
     ):
@@ -46,7 +46,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         EventTypes().get("easter")
 
 
-def test_a_name_is_registered_once() -> None:
+def test_the_name_of_an_event_type_is_registered_once() -> None:
     types = EventTypes([CatDay()])
     with pytest.raises(Misuse, match="'cat-day' is registered already; remove it first to replace it"):
         types.register(CatDay())
@@ -56,12 +56,12 @@ def test_a_name_is_registered_once() -> None:
     assert types.names() == ["cat-day"]
 
 
-def test_only_what_is_there_can_be_removed() -> None:
+def test_only_a_registered_event_type_can_be_removed() -> None:
     with pytest.raises(NotFound, match="cat-day"):
         EventTypes().remove("cat-day")
 
 
-def test_what_was_removed_is_remembered_until_it_is_registered_again() -> None:
+def test_a_removed_event_type_is_remembered_until_it_is_registered_again() -> None:
     types = EventTypes([CatDay()])
     assert types.removed == frozenset()
     types.remove("cat-day")
@@ -70,7 +70,7 @@ def test_what_was_removed_is_remembered_until_it_is_registered_again() -> None:
     assert types.removed == frozenset()
 
 
-def test_a_class_is_registered_by_decorating_it() -> None:
+def test_an_event_type_is_registered_by_decorating_its_class() -> None:
     types = EventTypes()
 
     @types.register
@@ -109,7 +109,7 @@ def test_registering_while_iterating_harms_nobody() -> None:
         ({"name": 7, "rule": 1, "depends_on": 3}, "name: .*; rule: .*; depends_on: "),
     ],
 )
-def test_what_is_no_event_type_cannot_be_registered(wrong: dict[str, Any], told: str) -> None:
+def test_an_object_that_is_no_event_type_cannot_be_registered(wrong: dict[str, Any], told: str) -> None:
     types = EventTypes()
     with pytest.raises(Misuse, match=f"cannot be registered as an event type: {told}"):
         types.register(type("Wrong", (CatDay,), wrong))
@@ -187,7 +187,7 @@ def test_an_anniversary_is_kept_from_the_year_after_on() -> None:
     assert Anniversary().message(user) == "Hey, Ada Lovelace it's your anniversary"
 
 
-def test_an_anniversary_on_29_february_begins_in_the_year_after_too() -> None:
+def test_an_anniversary_on_29_february_begins_in_the_year_after() -> None:
     user = make_user(anniversary=date(2024, 2, 29), **UTC_USER)
     assert occurrences(Anniversary(), user, at("2024-01-01"), 2) == ["2025-02-28 09:00", "2026-02-28 09:00"]
 
@@ -196,7 +196,7 @@ def reminding(**asked: Any) -> User:
     return make_user(attributes={"reminder": asked}, **UTC_USER)
 
 
-def test_a_reminder_once() -> None:
+def test_a_reminder_at_an_instant_fires_once() -> None:
     user = reminding(on="2027-05-01", message="Renew your passport")
     assert occurrences(Reminder(), user, at("2026-01-01")) == ["2027-05-01 09:00"]
     assert occurrences(Reminder(), user, at("2028-01-01")) == []
@@ -205,14 +205,14 @@ def test_a_reminder_once() -> None:
     assert Reminder().message(reminding(on="2027-05-01")) == "Hey, Ada Lovelace this is your reminder"
 
 
-def test_a_reminder_by_a_rule() -> None:
+def test_a_reminder_with_a_rule_fires_by_it() -> None:
     monthly = reminding(rule={"rrule": "FREQ=MONTHLY;BYDAY=1MO", "start": "2026-01-01T07:00:00"})
     assert occurrences(Reminder(), monthly, at("2026-01-01"), 2) == ["2026-01-05 07:00", "2026-02-02 07:00"]
     daily = reminding(rule={"cron": "30 8 * * *"})
     assert occurrences(Reminder(), daily, at("2026-01-01"), 1) == ["2026-01-01 08:30"]
 
 
-def test_a_yearly_reminder_without_a_time_is_at_the_users() -> None:
+def test_a_yearly_reminder_without_a_time_is_at_the_users_delivery_time() -> None:
     assert occurrences(Reminder(), reminding(rule={"yearly": "12-24"}), at("2026-01-01"), 1) == ["2026-12-24 09:00"]
     early = reminding(rule={"yearly": "12-24", "at": "07:00"})
     assert occurrences(Reminder(), early, at("2026-01-01"), 1) == ["2026-12-24 07:00"]
@@ -271,7 +271,7 @@ def test_a_subscription_since_the_31st_is_renewed_on_the_last_day_of_shorter_mon
     ("day", "february", "march"),
     [(1, "02-01", "03-01"), (28, "02-28", "03-28"), (29, "02-28", "03-29"), (30, "02-28", "03-30")],
 )
-def test_other_days_are_themselves_where_the_month_has_them(day: int, february: str, march: str) -> None:
+def test_a_subscription_is_renewed_on_its_day_where_the_month_has_it(day: int, february: str, march: str) -> None:
     user = subscribed(since=f"2026-01-{day:02}", every="month")
     assert occurrences(Subscription(), user, at("2025-01-01"), 2) == [f"2026-{february} 09:00", f"2026-{march} 09:00"]
 
@@ -281,7 +281,7 @@ def test_a_subscription_since_december_is_renewed_in_january() -> None:
     assert occurrences(Subscription(), user, at("2025-12-31"), 2) == ["2026-01-31 09:00", "2026-02-28 09:00"]
 
 
-def test_a_subscription_by_the_year_begins_a_year_later() -> None:
+def test_a_yearly_subscription_is_first_renewed_a_year_later() -> None:
     assert occurrences(Subscription(), subscribed(since="2026-05-10"), at("2026-01-01"), 2) == [
         "2027-05-10 09:00",
         "2028-05-10 09:00",
@@ -290,7 +290,7 @@ def test_a_subscription_by_the_year_begins_a_year_later() -> None:
     assert occurrences(Subscription(), leap, at("2024-01-01"), 1) == ["2025-02-28 09:00"]
 
 
-def test_an_old_subscription_goes_on() -> None:
+def test_an_old_subscription_is_still_renewed() -> None:
     old = subscribed(since="1965-01-31", every="month")
     assert occurrences(Subscription(), old, at("2026-02-01"), 1) == ["2026-02-28 09:00"]
 
@@ -314,7 +314,7 @@ def test_a_subscription_that_makes_no_sense_is_refused(asked: Any, path: str) ->
     assert [problem.path for problem in refused.value.problems] == [path]
 
 
-def test_they_go_where_the_user_says() -> None:
+def test_events_of_every_shipped_type_go_to_the_users_target() -> None:
     target = {"webhook": "https://hooks.example"}
     for type in shipped():
         assert type.target(make_user(target=target)) == target

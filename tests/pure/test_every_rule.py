@@ -78,7 +78,7 @@ def walk(rule: Rule, start: datetime, many: int) -> list[Any]:
 
 
 @given(rules, instants)
-def test_occurrences_strictly_increase_and_each_has_its_own_name(rule: Rule, start: datetime) -> None:
+def test_occurrences_of_any_rule_strictly_increase_and_each_has_its_own_name(rule: Rule, start: datetime) -> None:
     found = walk(rule, start, 12)
     assert all(occurrence.at > start for occurrence in found)
     assert all(one.at < other.at for one, other in pairwise(found))
@@ -86,7 +86,7 @@ def test_occurrences_strictly_increase_and_each_has_its_own_name(rule: Rule, sta
 
 
 @given(rules, instants, st.integers(0, 10), st.sampled_from([timedelta(), timedelta(microseconds=1), HOUR]))
-def test_after_is_the_first_of_the_enumeration_that_is_later(
+def test_the_next_occurrence_of_any_rule_is_the_first_later_one_of_the_enumeration(
     rule: Rule, start: datetime, index: int, off: timedelta
 ) -> None:
     found = walk(rule, start, 12)
@@ -98,7 +98,7 @@ def test_after_is_the_first_of_the_enumeration_that_is_later(
 
 
 @given(rules, instants)
-def test_last_and_count_agree_with_the_enumeration(rule: Rule, start: datetime) -> None:
+def test_last_and_count_of_any_rule_agree_with_the_enumeration(rule: Rule, start: datetime) -> None:
     found = walk(rule, start, 12)
     for occurrence in found:
         assert rule.last(occurrence.at) == occurrence

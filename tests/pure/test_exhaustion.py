@@ -52,7 +52,9 @@ WRAPPED: list[Callable[[OSError], BaseException]] = [
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC])
-def test_it_is_found_in_whatever_wraps_it(number: int, wrapped: Callable[[OSError], BaseException]) -> None:
+def test_a_shortage_of_resources_is_found_in_whatever_error_wraps_it(
+    number: int, wrapped: Callable[[OSError], BaseException]
+) -> None:
     error = wrapped(system(number))
     assert exhausted(error) == RESOURCES[number]
     outcome = unreachable(error)
@@ -63,7 +65,9 @@ def test_it_is_found_in_whatever_wraps_it(number: int, wrapped: Callable[[OSErro
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
 @pytest.mark.parametrize("number", [errno.ECONNREFUSED, errno.ENOENT, errno.EPIPE, errno.EACCES])
-def test_other_errors_are_what_they_were(number: int, wrapped: Callable[[OSError], BaseException]) -> None:
+def test_an_error_of_another_kind_is_no_shortage_of_resources(
+    number: int, wrapped: Callable[[OSError], BaseException]
+) -> None:
     assert unreachable(wrapped(system(number))) is None
 
 
@@ -76,7 +80,7 @@ def test_a_shortage_without_a_number_says_of_what() -> None:
     assert exhausted(Exhausted("no thread is left")) == "no thread is left"
 
 
-def test_reasons_that_go_round_in_a_circle_end() -> None:
+def test_causes_of_an_error_that_form_a_circle_are_followed_once() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__cause__ = other, one
     assert exhausted(one) is None

@@ -25,17 +25,17 @@ def ids(chosen: list[Candidate]) -> list[str]:
     return [one.id for one in chosen]
 
 
-def test_tenants_take_turns_the_oldest_first() -> None:
+def test_events_are_chosen_round_robin_by_tenant_the_oldest_first() -> None:
     known = waiting(a=[1, 2, 3, 4], b=[9], c=[5, 6])
     assert ids(choose(known, 6, {}, EVERYTHING)) == ["a-1", "c-5", "b-9", "a-2", "c-6", "a-3"]
 
 
-def test_who_has_more_already_comes_later() -> None:
+def test_a_tenant_with_more_events_under_way_is_chosen_later() -> None:
     known = waiting(a=[1, 2, 3], b=[7, 8, 9])
     assert ids(choose(known, 4, {"a": 2}, EVERYTHING)) == ["b-7", "b-8", "a-1", "b-9"]
 
 
-def test_destinations_of_a_tenant_take_turns() -> None:
+def test_events_of_a_tenant_are_chosen_round_robin_by_destination() -> None:
     known = {
         ("a", destination): [Candidate(f"{destination}-{n}", "lane", "a", destination, START) for n in range(3)]
         for destination in ("x", "y")
@@ -43,7 +43,7 @@ def test_destinations_of_a_tenant_take_turns() -> None:
     assert sorted(ids(choose(known, 4, {}, EVERYTHING))) == ["x-0", "x-1", "y-0", "y-1"]
 
 
-def test_there_is_no_more_of_anybody_than_there_is_room_for() -> None:
+def test_no_more_events_are_chosen_than_tenant_and_destination_have_free_places() -> None:
     known = waiting(a=[1, 2, 3], b=[4, 5, 6], c=[7])
     room = FreePlaces(
         lambda tenant, _: {"a": 1, "b": 9, "c": 0}[tenant], lambda tenant: {"a": 9, "b": 2, "c": 9}[tenant]
@@ -57,7 +57,7 @@ COUNTS = st.dictionaries(KEYS, st.integers(0, 8))
 
 
 @given(COUNTS, st.integers(0, 40), st.dictionaries(NAMES, st.integers(0, 6)), st.randoms(use_true_random=False))
-def test_everybody_gets_the_same_as_far_as_everybody_wants_it(
+def test_tenants_get_equal_shares_as_far_as_they_have_events(
     counts: dict[Key, int], free: int, in_hand: dict[str, int], luck: object
 ) -> None:
     known = {
@@ -85,13 +85,13 @@ def test_everybody_gets_the_same_as_far_as_everybody_wants_it(
             assert total[other] <= max(total[unsated] + 1, in_hand.get(other, 0))
 
 
-def test_a_share_is_what_all_would_have_if_they_had_the_same() -> None:
+def test_a_fair_share_is_an_equal_part_for_each_tenant() -> None:
     assert fair_share({"a": 100}, {"b"}, 50) == 75
     assert fair_share({}, {"a", "b", "c"}, 10) == 4
     assert fair_share({}, set(), 10) == 10
 
 
-def test_who_got_less_than_half_of_a_share_is_not_well_served() -> None:
+def test_a_tenant_with_less_than_half_of_a_fair_share_is_not_well_served() -> None:
     assert well_served({("a", None): 10}) == {("a", None)}
     assert well_served({("a", None): 95, ("b", None): 5}) == {("a", None)}
     assert well_served({("a", None): 60, ("b", None): 40}) == {("a", None), ("b", None)}

@@ -37,7 +37,7 @@ FILTERS = st.fixed_dictionaries({}, optional=VALUES).map(lambda fields: EventFil
 
 
 @given(FILTERS)
-def test_what_is_written_is_read_again(which: EventFilter) -> None:
+def test_a_filter_is_read_as_it_was_written(which: EventFilter) -> None:
     assert read_filter(which.query()) == (which, [])
     assert read_filter(which.body()) == (which, [])
     assert all(isinstance(value, str) for value in which.query().values())
@@ -51,38 +51,38 @@ def test_a_spec_leads_back_to_its_filter(which: EventFilter) -> None:
     assert filter_of(which.spec(), None) == EventFilter(**fields)
 
 
-def test_only_dead_letters_have_failed_then() -> None:
+def test_a_filter_by_time_of_failure_finds_dead_letters_only() -> None:
     which = EventFilter(failed_from=datetime(2026, 1, 1, tzinfo=UTC))
     assert filter_of(which.spec(), None) == EventFilter(failed_from=which.failed_from, status=(Status.FAILED,))
 
 
-def test_late_by_tells_how_long_something_is_stuck() -> None:
+def test_the_filter_late_by_finds_events_stuck_for_so_long() -> None:
     span = timedelta(minutes=5)
     assert filter_of(Stuck(span), None).spec() == EventFilter(stuck=True, late_by=span).spec()
     assert filter_of(ExecutedLate(span), None).spec() == EventFilter(late_by=span).spec()
 
 
-def test_the_origin_of_a_url_is_looked_for() -> None:
+def test_a_filter_by_url_looks_for_its_origin() -> None:
     [which, _] = read_filter({"destination": "https://Hooks.example:443/a?b"})
     assert which.spec() == EventFilter(destination="https://hooks.example").spec()
 
 
 @pytest.mark.parametrize("path", ["", "filter."])
-def test_all_that_is_wrong_is_told_at_once_and_left_out(path: str) -> None:
+def test_all_problems_of_a_filter_are_told_at_once_and_left_out(path: str) -> None:
     wrong: dict[str, Any] = {"status": "LOST", "type": "", "due_to": "today", "colour": "red"}
     which, problems = read_filter({**wrong, "key": "k"}, path)
     assert which == EventFilter(key="k")
     assert [problem.path for problem in problems] == [f"{path}{field}" for field in wrong]
 
 
-def test_what_is_no_object_is_no_filter() -> None:
+def test_a_filter_that_is_no_object_is_refused() -> None:
     assert read_filter([], "filter.") == (
         EventFilter(),
         [Problem("filter", f"expected an object with some of {', '.join(FIELDS)}")],
     )
 
 
-def test_every_field_is_described_and_is_an_option() -> None:
+def test_every_field_of_a_filter_is_described_and_is_an_option() -> None:
     assert list(VALUES) == list(FIELDS) == list(QUERY) == list(BODY)
     assert {NAMES.get(field, field) for field in FIELDS} <= set(ListFilters.__dataclass_fields__)
     for field in FIELDS:

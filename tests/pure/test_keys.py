@@ -30,11 +30,11 @@ def test_a_key_is_a_word_and_256_bits() -> None:
 @pytest.mark.parametrize(
     "text", ["", "duly_", KEY[:-1], KEY + "A", KEY.replace("duly_", "dull_"), KEY[:-1] + "é", None, 7]
 )
-def test_what_cannot_be_a_key_is_known_without_asking(text: Any) -> None:
+def test_text_that_cannot_be_a_key_is_recognised_without_a_query(text: Any) -> None:
     assert not looks_like_a_key(text)
 
 
-def test_what_is_stored_says_nothing_of_the_key() -> None:
+def test_the_stored_hash_tells_nothing_of_the_key() -> None:
     assert hash_of(KEY) == hash_of(KEY) != hash_of(KEY[:-1] + "9")
     assert len(hash_of(KEY)) == 64
     assert KEY[5:] not in hash_of(KEY)
@@ -59,6 +59,6 @@ def test_a_key_is_active_until_it_expires_or_is_revoked(fields: dict[str, Any], 
     assert made(**fields).state(START) == state
 
 
-def test_nothing_that_is_printed_shows_the_key() -> None:
+def test_no_repr_shows_the_key() -> None:
     assert KEY not in repr(MadeKey(made(), KEY))
     assert KEY not in str(MadeKey(made(), KEY))

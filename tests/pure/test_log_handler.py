@@ -38,7 +38,7 @@ async def test_lines_of_requests_are_written_together(handler: LogHandler, writt
 
 
 @pytest.mark.parametrize(("name", "level"), [("duly.http", logging.WARNING), ("duly", logging.INFO)])
-async def test_all_else_is_written_at_once_and_in_order(
+async def test_lines_of_all_else_are_written_at_once_and_in_order(
     handler: LogHandler, written: io.StringIO, name: str, level: int
 ) -> None:
     handler.handle(record("a request"))
@@ -46,18 +46,18 @@ async def test_all_else_is_written_at_once_and_in_order(
     assert written.getvalue() == "a request\nsomething else\n"
 
 
-async def test_no_more_than_so_many_wait(handler: LogHandler, written: io.StringIO) -> None:
+async def test_no_more_than_so_many_log_lines_are_buffered(handler: LogHandler, written: io.StringIO) -> None:
     for number in range(MOST_KEPT):
         handler.handle(record(str(number)))
     assert written.getvalue().splitlines() == [str(number) for number in range(MOST_KEPT)]
 
 
-async def test_the_end_of_the_process_writes_what_waits(handler: LogHandler, written: io.StringIO) -> None:
+async def test_the_end_of_the_process_writes_buffered_log_lines(handler: LogHandler, written: io.StringIO) -> None:
     handler.handle(record("last words"))
     logging.shutdown([lambda: handler])
     assert written.getvalue() == "last words\n"
 
 
-def test_without_a_loop_nothing_waits(handler: LogHandler, written: io.StringIO) -> None:
+def test_without_an_event_loop_no_log_line_is_buffered(handler: LogHandler, written: io.StringIO) -> None:
     handler.handle(record("at once"))
     assert written.getvalue() == "at once\n"

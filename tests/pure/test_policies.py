@@ -54,7 +54,7 @@ def test_policies_are_read_as_they_were_written(given: Policies) -> None:
     assert stored_policies(policies_text(given)) == given
 
 
-def test_what_is_as_usual_is_not_stored() -> None:
+def test_policies_equal_to_their_defaults_are_not_stored() -> None:
     assert policies_text(DEFAULT) is None
     assert policies_text(read_policies({"overlap": "queue", "mode": "live"}, None)) == '{"overlap":"queue"}'
     assert stored_policies(None) == DEFAULT
@@ -81,7 +81,7 @@ def test_policies_are_written_as_the_interface_shows_them() -> None:
     assert given.to_json()["end"] == "2026-12-01T08:00:00Z"
 
 
-def test_python_may_say_it_in_its_own_types() -> None:
+def test_policies_may_be_given_in_types_of_python() -> None:
     given = read_policies(
         {
             "misfire": Misfire("all", limit=7),
@@ -104,12 +104,14 @@ def test_python_may_say_it_in_its_own_types() -> None:
     ("overlap", "most", "room"),
     [("allow", None, None), ("allow", 3, 3), ("queue", None, 1), ("skip", None, 1), ("queue", 2, 2), ("skip", 5, 5)],
 )
-def test_the_room_follows_from_overlap_and_limit(overlap: str, most: int | None, room: int | None) -> None:
+def test_the_number_of_concurrent_events_follows_from_overlap_and_limit(
+    overlap: str, most: int | None, room: int | None
+) -> None:
     assert read_policies({"overlap": overlap, "max_concurrent": most}, None).room == room
 
 
 @pytest.mark.parametrize("given", [None, [], "latest", 7])
-def test_what_is_no_object_is_refused(given: Any) -> None:
+def test_a_policy_that_is_no_object_is_refused(given: Any) -> None:
     with pytest.raises(Invalid, match="expected an object"):
         read_policies(given, None)
 
@@ -129,7 +131,7 @@ def test_what_is_no_object_is_refused(given: Any) -> None:
         ("holidays:US-CA", "2026-03-31", "2026-03-30"),
     ],
 )
-def test_a_day_of_rest_is_one_and_others_are_not(written: str, rests: str, works: str) -> None:
+def test_an_excluded_day_is_left_out_and_others_are_not(written: str, rests: str, works: str) -> None:
     given = rests_on((written,))
     assert given(date.fromisoformat(rests))
     assert not given(date.fromisoformat(works))
@@ -139,7 +141,7 @@ def test_a_day_of_rest_is_one_and_others_are_not(written: str, rests: str, works
     "written",
     ["2026-13-01", "2026-02-30", "02-30", "someday", "holidays:XX", "holidays:", "2026-01-02/2026-01-01", "SA"],
 )
-def test_what_is_no_day_is_refused_with_examples(written: str) -> None:
+def test_an_exclusion_that_is_no_day_is_refused_with_examples(written: str) -> None:
     problem = exclusions.exclusion_problem(written)
     assert problem is not None
     assert "holidays:" in problem or "ends before it begins" in problem
@@ -175,7 +177,7 @@ RULES = [
     ),
     st.none() | st.integers(0, 8),
 )
-def test_a_timetable_is_its_rule_without_the_days_of_rest(
+def test_a_timetable_is_its_rule_without_the_excluded_days(
     rule: Any, exclude: list[str], start: datetime, ends_after: int | None
 ) -> None:
     end = None if ends_after is None else start + ends_after * DAY + 5 * MINUTE
@@ -198,7 +200,7 @@ def test_a_timetable_is_its_rule_without_the_days_of_rest(
         assert table.last(one.at) == one
 
 
-def test_a_timetable_that_is_nothing_but_rest_says_so() -> None:
+def test_a_timetable_that_excludes_every_day_says_so() -> None:
     table = Timetable(cron("0 9 * * SAT"), Policies(exclude=("SAT",)))
     with pytest.raises(ValueError, match="no occurrence is left"):
         table.after(START)
@@ -207,12 +209,12 @@ def test_a_timetable_that_is_nothing_but_rest_says_so() -> None:
     assert table.count(START, START + 30 * DAY) == 0
 
 
-def test_what_is_stored_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_policies_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = msgspec.json.encode({"misfire": {"policy": "all"}}).decode()
     assert stored_policies(text) is stored_policies(text)
 
 
-def test_whole_numbers_may_be_written_with_a_fraction() -> None:
+def test_whole_numbers_of_policies_may_be_written_with_a_fraction() -> None:
     read = read_policies({"max_concurrent": 2.0, "misfire": {"limit": 7.0}}, "UTC")
     assert (read.max_concurrent, read.misfire.limit) == (2, 7)
     with pytest.raises(Invalid, match="max_concurrent"):

@@ -28,7 +28,7 @@ from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND
         (1_000_000, MICROSECOND),
     ],
 )
-def test_a_rate_is_the_time_from_one_to_the_next(rate: Any, gap: timedelta) -> None:
+def test_a_rate_is_the_time_from_one_event_to_the_next(rate: Any, gap: timedelta) -> None:
     assert read_rate(rate) == gap
 
 
@@ -40,7 +40,7 @@ def test_a_rate_is_the_time_from_one_to_the_next(rate: Any, gap: timedelta) -> N
     ],
     ids=lambda rate: f"{rate!r:.20}",
 )
-def test_what_is_no_rate_is_refused_with_examples_or_bounds(rate: Any) -> None:
+def test_text_that_is_no_rate_is_refused_with_examples_or_bounds(rate: Any) -> None:
     with pytest.raises(Invalid, match=r"^rate: ") as refused:
         read_rate(rate)
     assert "50/s" in str(refused.value) or "1/d to 1,000,000/s" in str(refused.value)

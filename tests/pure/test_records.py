@@ -16,7 +16,7 @@ def test_an_event_is_frozen() -> None:
         make_event().status = Status.COMPLETED  # type: ignore[misc]
 
 
-def test_lateness_is_known_once_it_was_executed() -> None:
+def test_the_lateness_of_an_event_is_known_once_it_was_executed() -> None:
     assert make_event().lateness is None
     assert make_event(status=Status.COMPLETED, executed=START + HOUR).lateness == HOUR
     assert make_event(status=Status.COMPLETED, executed=START).lateness == HOUR - HOUR
@@ -27,17 +27,17 @@ def test_the_attempt_under_way_is_one_more_than_those_settled() -> None:
     assert make_event(attempts=2).attempt == 3
 
 
-def test_what_is_empty_has_a_meaning() -> None:
+def test_empty_fields_of_an_event_mean_their_defaults() -> None:
     event = make_event()
     assert (event.target, event.retry, event.payload) == (None, DEFAULT, None)
     event = make_event(target={"webhook": "x"}, retry=Retry(max_attempts=1))
     assert (event.target, event.retry.max_attempts) == ({"webhook": "x"}, 1)
 
 
-def test_the_lane_is_the_channel_or_the_type_that_a_handler_is_at_hand_for() -> None:
+def test_the_lane_of_an_event_is_its_channel_or_the_type_of_its_handler() -> None:
     assert lane_of("greet", None) == "handler:greet"
     assert lane_of("greet", {"webhook": "https://hooks.example"}) == "webhook"
 
 
-def test_what_has_ended_is_told_from_what_goes_on() -> None:
+def test_final_statuses_are_told_from_the_others() -> None:
     assert set(Status) - TERMINAL == {Status.PENDING, Status.PROCESSING}

@@ -43,7 +43,7 @@ def test_the_wait_is_never_shorter_than_the_backoff_and_at_most_a_quarter_longer
 
 
 @given(retry=policies, attempt=st.integers(1, 10**6))
-def test_the_jitter_fills_that_quarter(retry: Retry, attempt: int) -> None:
+def test_the_jitter_fills_a_quarter_of_the_backoff(retry: Retry, attempt: int) -> None:
     least, half = retry.least(attempt), retry.wait(attempt, 0.5)
     assert abs(8 * (half - least) - least) <= timedelta(microseconds=8)
 
@@ -59,7 +59,7 @@ def test_huge_attempts_do_not_overflow(attempt: int, factor: float) -> None:
     assert Retry(base=SECOND, factor=factor, max=HOUR).least(attempt) <= HOUR
 
 
-def test_a_factor_may_be_whole() -> None:
+def test_the_factor_of_a_backoff_may_be_a_whole_number() -> None:
     assert Retry(base=SECOND, factor=100, max=HOUR).least(1000) == HOUR
 
 
@@ -71,12 +71,12 @@ def test_attempts_are_spent_when_there_are_as_many_as_allowed() -> None:
 
 
 @given(policies)
-def test_a_policy_is_read_as_it_was_written(retry: Retry) -> None:
+def test_a_retry_policy_is_read_as_it_was_written(retry: Retry) -> None:
     assert read_retry(retry_text(retry)) == retry
     assert parse_retry(msgspec.json.decode(msgspec.json.encode(retry.to_json()))) == retry
 
 
-def test_the_default_is_not_written() -> None:
+def test_the_default_retry_policy_is_not_written() -> None:
     assert retry_text(DEFAULT) is None
     assert retry_text(Retry(max_attempts=3)) is None
     assert read_retry(None) is DEFAULT
@@ -150,7 +150,7 @@ def test_a_policy_of_wrong_types_is_a_problem_and_no_traceback(fields: dict[str,
     assert [problem.path for problem in retry_problems(Retry(**fields))] == [path]
 
 
-def test_something_else_than_a_policy_is_a_problem() -> None:
+def test_something_else_than_a_retry_policy_is_a_problem() -> None:
     for other in (None, 3, {"max_attempts": 3}, "3"):
         assert [problem.path for problem in retry_problems(other)] == ["retry"]
 

@@ -103,7 +103,7 @@ def test_a_leap_day_on_a_weekday_is_found_over_decades_without(weekday: str) -> 
     assert [rule.last(each) for each in readings] == [None, *readings[:-1]]
 
 
-def test_before_the_start_there_is_nothing() -> None:
+def test_a_recurrence_has_no_readings_before_its_start() -> None:
     rule = make_rule("FREQ=SECONDLY")
     start = reading(rule.start)
     assert (rule.first(-(10**15)), rule.last(start), rule.last(start + 1)) == (start, None, start)
@@ -186,14 +186,14 @@ def test_an_impossible_rule_has_no_readings(rule: str) -> None:
         ("FREQ=YEARLY;BYYEARDAY=1,2,3;BYDAY=MO;BYSETPOS=2", "5921-01-01"),
     ],
 )
-def test_looking_in_vain_ends_with_how_far_it_went(rule: str, reached: str) -> None:
+def test_a_search_without_result_ends_and_tells_how_far_it_went(rule: str, reached: str) -> None:
     with pytest.raises(TooMuchWork) as raised:
         make_rule(rule).first(0)
     looked = f"gave up after 10,000 steps, at {reached}, without finding an occurrence"
     assert str(raised.value) == f"{looked}: the rule is impossible or too sparse"
 
 
-def test_looking_back_in_vain_ends_too() -> None:
+def test_a_search_backwards_without_result_ends() -> None:
     with pytest.raises(TooMuchWork, match=r"at 9807-.*, without finding an occurrence"):
         make_rule("FREQ=DAILY;INTERVAL=7;BYDAY=MO").last(FOREVER)
 
@@ -231,7 +231,7 @@ def test_counting_one_by_one_stops_at_the_most_that_is_counted() -> None:
         ("FREQ=DAILY;INTERVAL=3;COUNT=100000", reading("1997-09-02T09:00:00") + 99_999 * 3 * 86_400),
     ],
 )
-def test_the_largest_count_is_counted_out(rule: str, last: int) -> None:
+def test_the_largest_allowed_count_is_counted_to_its_end(rule: str, last: int) -> None:
     assert make_rule(rule).last(FOREVER) == last
 
 
@@ -325,7 +325,7 @@ def test_a_given_start_goes_before_that_of_the_text() -> None:
     assert bind(text, datetime.fromisoformat("2024-02-01T09:00:00")).start.month == 2
 
 
-def test_an_end_in_year_9999_is_none_in_any_zone() -> None:
+def test_an_end_in_year_9999_means_no_end_in_any_zone() -> None:
     text = parse_recurrence("FREQ=YEARLY;UNTIL=99991231T235959Z")
     rule = bind(text, datetime.fromisoformat("2024-01-01"), to_wall=lambda moment: moment.astimezone(timezone(HOUR)))
     assert rule.last(FOREVER) == reading("9998-01-01")

@@ -138,7 +138,7 @@ def period_of(goal: datetime, frequency: str, week_start: int) -> int:
 
 @settings(max_examples=400)
 @given(answered_rules())
-def test_the_readings_are_those_of_dateutil(answered: Answered) -> None:
+def test_the_readings_of_a_recurrence_are_those_of_dateutil(answered: Answered) -> None:
     found = islice(all_of(answered.rule), len(answered.readings))
     assert [moment(each) for each in found] == [moment(each) for each in answered.readings]
 
@@ -167,7 +167,7 @@ def test_count_and_until_end_a_rule_where_it_would_have_gone_on(answered: Answer
 
 
 @given(answered_rules(), st.data())
-def test_what_is_left_out_is_gone_but_counted_by_count(answered: Answered, data: st.DataObject) -> None:
+def test_an_excluded_reading_is_left_out_but_counted_by_count(answered: Answered, data: st.DataObject) -> None:
     moments = [moment(each) for each in answered.readings]
     gone = data.draw(st.sets(st.sampled_from([*moments, *(each + SECOND for each in moments)]), max_size=10))
     days = data.draw(st.sets(st.sampled_from([each.date() for each in moments]), max_size=2))

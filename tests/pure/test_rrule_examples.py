@@ -124,7 +124,7 @@ WEEK = "SU,MO,TU,WE,TH,FR,SA"
         ("FREQ=MONTHLY;BYMONTHDAY=15,30;COUNT=5", "2007-01-15", "2007-01: 15 30 / 2007-02: 15 / 2007-03: 15 30"),
     ],
 )
-def test_the_examples_of_the_standard_that_end(rule: str, start: str, expected: str) -> None:
+def test_the_examples_of_the_standard_that_end_are_met(rule: str, start: str, expected: str) -> None:
     found = [moment(each).isoformat() for each in all_of(make_rule(rule, f"{start}T09:00:00"))]
     assert found == [f"{day}T09:00:00" for day in dates(expected)]
 
@@ -189,7 +189,7 @@ def test_the_examples_of_the_standard_that_end(rule: str, start: str, expected: 
         ),
     ],
 )
-def test_the_examples_of_the_standard_that_go_on_forever(rule: str, start: str, expected: str) -> None:
+def test_the_examples_of_the_standard_that_go_on_forever_are_met(rule: str, start: str, expected: str) -> None:
     days = dates(expected)
     found = islice(all_of(make_rule(rule, f"{start}T09:00:00")), len(days))
     assert [moment(each).isoformat() for each in found] == [f"{day}T09:00:00" for day in days]
@@ -203,7 +203,7 @@ def test_the_examples_of_the_standard_that_go_on_forever(rule: str, start: str, 
         ("FREQ=MINUTELY;INTERVAL=90;COUNT=4", "09:00 10:30 12:00 13:30"),
     ],
 )
-def test_the_examples_of_the_standard_within_a_day(rule: str, expected: str) -> None:
+def test_the_examples_of_the_standard_within_a_day_are_met(rule: str, expected: str) -> None:
     assert [f"{moment(each):%H:%M}" for each in all_of(make_rule(rule))] == expected.split()
 
 
@@ -214,7 +214,7 @@ def test_the_examples_of_the_standard_within_a_day(rule: str, expected: str) -> 
         "FREQ=MINUTELY;INTERVAL=20;BYHOUR=9,10,11,12,13,14,15,16",
     ],
 )
-def test_the_example_of_the_standard_of_office_hours(rule: str) -> None:
+def test_the_example_of_the_standard_of_office_hours_is_met(rule: str) -> None:
     day = [f"{hour:02}:{minute:02}" for hour in range(9, 17) for minute in (0, 20, 40)]
     found = [moment(each) for each in islice(all_of(make_rule(rule)), 48)]
     assert [f"{each:%d %H:%M}" for each in found] == [f"02 {time}" for time in day] + [f"03 {time}" for time in day]

@@ -27,7 +27,7 @@ def at(text: str) -> datetime:
         "\r\n\r\nRRULE:FREQ=MONTHLY\r\n ;BYDA\r\n\tY=-1FR\r\n",
     ],
 )
-def test_one_rule_is_read_from_many_writings(text: str) -> None:
+def test_one_recurrence_is_read_from_many_spellings(text: str) -> None:
     assert parse_recurrence(text) == RecurrenceText(Parts("MONTHLY", by_day=(ByDay(-1, 4),)))
 
 
@@ -97,13 +97,13 @@ def test_an_end_is_a_date_a_time_on_the_wall_or_in_utc() -> None:
         ),
     ],
 )
-def test_a_rule_is_written_in_one_way(written: str, canonical: str) -> None:
+def test_a_recurrence_is_written_in_one_way(written: str, canonical: str) -> None:
     assert parse_recurrence(written).text == canonical
 
 
 @settings(max_examples=300)
 @given(rule_texts())
-def test_a_rule_is_read_as_it_was_written(text: str) -> None:
+def test_a_recurrence_is_read_as_it_was_written(text: str) -> None:
     try:
         read = parse_recurrence(text)
     except ValueError as refusal:
@@ -271,7 +271,7 @@ def test_a_rule_is_read_as_it_was_written(text: str) -> None:
         ("FREQ=DAİLY", "a recurrence is written in ASCII only"),
     ],
 )
-def test_what_is_wrong_is_named_with_what_is_allowed(text: str, message: str) -> None:
+def test_a_wrong_part_of_a_recurrence_is_named_with_what_is_allowed(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         parse_recurrence(text)
 
@@ -289,7 +289,7 @@ soups = st.text(max_size=200) | st.lists(pieces, max_size=60).map(lambda drawn: 
 @example("DTSTART" + ";A=" * 60 + '"')
 @example("RRULE:FREQ=DAILY;INTERVAL=" + "9" * 170)
 @example("EXDATE:" + "," * 190)
-def test_garbage_is_refused_and_nothing_worse(text: str) -> None:
+def test_any_text_is_read_as_a_recurrence_or_refused(text: str) -> None:
     with suppress(ValueError):
         read = parse_recurrence(text)
         assert parse_recurrence(read.text).parts == read.parts

@@ -39,7 +39,7 @@ def test_an_interval_counts_from_its_start() -> None:
 
 
 @given(rule=rules, instant=instants)
-def test_what_comes_after_is_later(rule: Rule, instant: datetime) -> None:
+def test_the_next_occurrence_of_an_interval_is_later(rule: Rule, instant: datetime) -> None:
     following = rule.after(instant)
     assert following is None or following.at > instant
 
@@ -62,7 +62,9 @@ def test_after_is_the_first_of_the_enumeration_that_is_later(rule: Rule, steps: 
 @given(
     rule=st.builds(Every, intervals, instants), first=st.integers(0, 5), more=st.integers(0, 50), off=st.floats(0, 1)
 )
-def test_the_latest_and_the_count_agree_with_counting(rule: Every, first: int, more: int, off: float) -> None:
+def test_last_and_count_of_an_interval_agree_with_the_enumeration(
+    rule: Every, first: int, more: int, off: float
+) -> None:
     all = enumerated(rule, first + more + 2)
     until = all[first + more].at + min(off * rule.interval, rule.interval - MICROSECOND)
     due_by_then = [occurrence for occurrence in all[first:] if occurrence.at <= until]
@@ -76,14 +78,14 @@ def test_a_century_of_seconds_is_counted_at_once() -> None:
     assert rule.count(START, START + 36_525 * DAY) == 36_525 * 86_400 + 1
 
 
-def test_there_is_no_last_one_before_the_first() -> None:
+def test_an_interval_has_no_last_occurrence_before_its_first() -> None:
     rule = every("1h", start=START)
     assert rule.last(START - SECOND) is None
     assert rule.count(START - DAY, START - SECOND) == 0
     assert rule.count(START - DAY, START + HOUR) == 2
 
 
-def test_the_calendar_ends() -> None:
+def test_an_interval_has_no_occurrence_after_the_last_year() -> None:
     rule = every("1d", start=datetime(9999, 12, 31, tzinfo=UTC))
     assert rule.after(START) == Occurrence("9999-12-31T00:00:00Z", datetime(9999, 12, 31, tzinfo=UTC))
     assert rule.after(datetime(9999, 12, 31, tzinfo=UTC)) is None
@@ -98,7 +100,7 @@ def test_an_interval_without_a_start_is_anchored_once() -> None:
     assert anchored.anchored(START + DAY) == anchored
 
 
-def test_an_open_start_asks_for_nothing() -> None:
+def test_an_interval_without_a_start_is_the_same_as_any_with_a_start() -> None:
     fixed = every("1h", start=START)
     assert every("1h").same_as(fixed)
     assert fixed.same_as(every("1h"))
@@ -113,7 +115,7 @@ def test_an_open_start_asks_for_nothing() -> None:
 # -- once
 
 
-def test_once_is_once() -> None:
+def test_a_rule_that_fires_once_has_one_occurrence() -> None:
     rule = once(START)
     assert rule.after(START - MICROSECOND) == Occurrence("2026-01-01T00:00:00Z", START)
     assert rule.after(START) is None
@@ -184,7 +186,7 @@ def test_a_bad_rule_is_refused_with_the_field(written: Any, path: str) -> None:
     assert problem.message
 
 
-def test_the_words_refuse_what_the_json_refuses() -> None:
+def test_the_python_functions_refuse_what_the_json_refuses() -> None:
     with pytest.raises(Invalid, match=r"rule.every: .* too often"):
         every("10ms")
     with pytest.raises(Invalid, match=r"rule.start: .* no zone"):
@@ -232,7 +234,7 @@ def test_a_yearly_rule_begins_in_its_first_year() -> None:
 # -- as JSON has it
 
 
-def test_what_a_rule_leaves_open_may_be_null() -> None:
+def test_optional_fields_of_a_rule_may_be_null() -> None:
     usual = parse_rule({"yearly": "02-29"}, "UTC")
     assert parse_rule({"yearly": "02-29", "at": None, "leap": None, "since": None}, "UTC") == usual
 

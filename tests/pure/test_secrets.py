@@ -49,7 +49,7 @@ def test_the_reference_library_verifies_what_is_signed(size: int, said: Any) -> 
     assert accepts(secret, body, signature([secret], ID, at, body), at=at)
 
 
-def test_what_was_changed_on_the_way_is_not_verified() -> None:
+def test_a_request_that_was_changed_on_the_way_is_not_verified() -> None:
     secret, body, at = a_secret(), b'{"a":1}', now()
     signed = signature([secret], ID, at, body)
     assert accepts(secret, body, signed, at=at)
@@ -59,7 +59,7 @@ def test_what_was_changed_on_the_way_is_not_verified() -> None:
     assert not accepts(a_secret(), body, signed, at=at)
 
 
-def test_what_was_sent_long_ago_is_not_verified() -> None:
+def test_a_request_that_was_sent_long_ago_is_not_verified() -> None:
     secret, long_ago = a_secret(), now() - 600
     assert not accepts(secret, b"{}", signature([secret], ID, long_ago, b"{}"), at=long_ago)
 
@@ -94,7 +94,7 @@ def test_a_secret_that_is_too_short_or_too_long_is_refused(size: int) -> None:
 @pytest.mark.parametrize(
     "wrong", [None, 7, b"whsec_", [], "whsec_!!!", "whsec_é", "not base64 at all!", "whsec_ab=cd" * 5]
 )
-def test_what_is_no_secret_is_refused_without_being_told(wrong: Any) -> None:
+def test_text_that_is_no_secret_is_refused_without_being_repeated(wrong: Any) -> None:
     problem = secret_problem("secret", wrong)
     assert problem is not None
     assert not isinstance(wrong, str) or wrong not in str(problem)
@@ -109,7 +109,7 @@ def shows(thing: object) -> str:
     )
 
 
-def test_keys_are_never_shown() -> None:
+def test_encryption_keys_are_never_shown() -> None:
     keys = SecretKeys(f"{KEY},{OLD}")
     settings = read_settings({}, secret_key=f"{KEY},{OLD}")
     for thing in (keys, [keys], {"keys": keys}, settings):
@@ -117,7 +117,7 @@ def test_keys_are_never_shown() -> None:
         assert OLD not in repr(thing) + str(thing)
 
 
-def test_a_key_that_is_too_short_is_refused_without_being_told() -> None:
+def test_a_key_that_is_too_short_is_refused_without_being_repeated() -> None:
     for short in ("hunter2", f"{KEY},hunter2"):
         with pytest.raises(BadSetting, match="at least 32 characters in each key; make one with: python") as refused:
             read_settings({"DULY_SECRET_KEY": short})
@@ -148,7 +148,7 @@ def test_the_newest_key_comes_first_and_older_ones_sign_too() -> None:
     ]
 
 
-def test_keys_that_begin_alike_are_not_alike() -> None:
+def test_keys_with_the_same_beginning_make_different_secrets() -> None:
     """A keyed hash takes 64 bytes; what is longer must count to the end."""
     long = "x" * 100
     assert SecretKeys(long + "1").derived("seal") != SecretKeys(long + "2").derived("seal")
@@ -160,7 +160,7 @@ def test_keys_that_begin_alike_are_not_alike() -> None:
 SEALED = Sealed("acme", "crm", [(a_secret(), None)], {"Authorization": "Bearer hunter2"})
 
 
-def test_what_is_sealed_is_opened_by_its_key_alone() -> None:
+def test_a_sealed_secret_is_opened_by_its_key_alone() -> None:
     text = Seal(SecretKeys(KEY)).close(SEALED)
     assert Seal(SecretKeys(KEY)).open(text, "acme", "crm") == SEALED
     for secret in (SEALED.secrets[0][0], "hunter2", "Authorization"):
@@ -168,14 +168,14 @@ def test_what_is_sealed_is_opened_by_its_key_alone() -> None:
         assert base64.b64encode(secret.encode()).decode()[:-4] not in text
 
 
-def test_an_older_key_still_opens_what_it_sealed() -> None:
+def test_an_older_key_still_opens_secrets_that_it_sealed() -> None:
     text = Seal(SecretKeys(OLD)).close(SEALED)
     assert Seal(SecretKeys(f"{KEY},{OLD}")).open(text, "acme", "crm") == SEALED
     anew = Seal(SecretKeys(f"{KEY},{OLD}")).close(SEALED)
     assert Seal(SecretKeys(KEY)).open(anew, "acme", "crm") == SEALED, "the newest seals"
 
 
-def test_another_key_says_what_to_do() -> None:
+def test_opening_a_secret_with_another_key_says_what_to_do() -> None:
     text = Seal(SecretKeys(OLD)).close(SEALED)
     with pytest.raises(
         Misuse, match="target 'crm' was sealed with another DULY_SECRET_KEY: set that beside the new one"
@@ -188,18 +188,18 @@ def test_another_key_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("damaged", ["", "x", "gAAAAA==", "é"])
-def test_what_was_damaged_is_told_as_such(damaged: str) -> None:
+def test_a_damaged_sealed_secret_is_told_as_such(damaged: str) -> None:
     with pytest.raises(Misuse, match="target 'crm'"):
         Seal(SecretKeys(KEY)).open(damaged, "acme", "crm")
 
 
 @pytest.mark.parametrize("owner", [("globex", "crm"), ("acme", "billing")])
-def test_one_targets_seal_is_not_taken_for_anothers(owner: tuple[str, str]) -> None:
+def test_a_secret_sealed_for_one_target_cannot_be_opened_for_another(owner: tuple[str, str]) -> None:
     with pytest.raises(Misuse, match="was sealed for another one: put the target anew"):
         Seal(SecretKeys(KEY)).open(Seal(SecretKeys(KEY)).close(SEALED), *owner)
 
 
-def test_what_is_sealed_is_not_shown_when_it_is_open() -> None:
+def test_an_opened_secret_is_not_in_a_repr() -> None:
     told = repr(SEALED) + str(SEALED) + f"{[SEALED]}"
     assert "hunter2" not in told
     assert SEALED.secrets[0][0] not in told

@@ -9,7 +9,7 @@ from tests.make import HOUR, START, make_event
 CREATED = Created(["an id"], "greet", "default")
 
 
-def test_an_observer_hears_everything_unless_it_says_what() -> None:
+def test_an_observer_is_told_every_signal_unless_it_names_some() -> None:
     signals, all, some = Signals(), [], []
     signals.observe(all.append)
     signals.observe(some.append, Created, WorkerStopped)
@@ -20,7 +20,7 @@ def test_an_observer_hears_everything_unless_it_says_what() -> None:
     assert some == [CREATED, stopped]
 
 
-def test_observers_hear_in_the_order_in_which_they_came() -> None:
+def test_observers_are_told_in_the_order_of_their_registration() -> None:
     signals, heard = Signals(), []
     signals.observe(lambda _: heard.append("first"))
     signals.observe(lambda _: heard.append("second"))
@@ -44,7 +44,7 @@ def test_a_failing_observer_is_logged_and_harms_nothing(caplog: pytest.LogCaptur
     assert "no connection to the metrics" in str(record.exc_info)
 
 
-def test_whether_anybody_listens_is_known_beforehand() -> None:
+def test_it_is_known_beforehand_whether_a_signal_has_observers() -> None:
     signals = Signals()
     assert not signals.wanted(Completed)
     signals.observe(print, Completed)

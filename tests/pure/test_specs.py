@@ -113,7 +113,7 @@ def test_specs_are_values() -> None:
     assert len({OfType("a"), OfType("a"), ~OfType("a")}) == 2
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_a_spec_with_a_value_that_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot compare 'payload'"):
         Compare("payload", "=", "x")
     with pytest.raises(ValueError, match="cannot compare 'due' '!='"):

@@ -39,7 +39,7 @@ def test_each_verdict_is_counted_as_what_it_made_of_the_event() -> None:
     assert tally_of(batch, LATE_AFTER) == Tally(processed=2, retried=1, failed=1, attempts=4)
 
 
-def test_what_was_given_back_was_no_attempt() -> None:
+def test_an_event_that_was_given_back_counts_as_no_attempt() -> None:
     assert tally_of([given_back(started(DAY))], LATE_AFTER) == NOTHING
     assert tally_of([], LATE_AFTER) == NOTHING
 
@@ -50,19 +50,19 @@ def test_lateness_is_that_of_all_attempts_whatever_became_of_them() -> None:
     assert (tally.late, tally.lateness, tally.greatest) == (2, 3 * HOUR, 2 * HOUR)
 
 
-def test_late_is_what_began_more_than_so_long_after_it_was_due() -> None:
+def test_an_event_is_late_that_began_more_than_so_long_after_it_was_due() -> None:
     batch = [completed(started(LATE_AFTER)), completed(started(LATE_AFTER + MICROSECOND))]
     assert tally_of(batch, LATE_AFTER).late == 1
     assert tally_of(batch, NOW).late == 2
 
 
-def test_what_was_claimed_ahead_of_its_instant_is_not_early() -> None:
+def test_an_event_claimed_ahead_of_its_instant_does_not_lower_the_lateness() -> None:
     """It would make others look less late than they were."""
     tally = tally_of([completed(started(-SECOND)), completed(started(SECOND))], LATE_AFTER)
     assert (tally.attempts, tally.lateness, tally.greatest) == (2, SECOND, SECOND)
 
 
-def test_tallies_add_up_to_that_of_both_batches() -> None:
+def test_tallies_of_two_batches_add_up_to_that_of_both() -> None:
     one = [completed(started(HOUR)), failed(started(SECOND))]
     other = [completed(started(DAY)), rejected(started())]
     assert tally_of(one, LATE_AFTER) + tally_of(other, LATE_AFTER) == tally_of([*one, *other], LATE_AFTER)
@@ -117,7 +117,7 @@ def test_a_pass_lasts_from_its_first_event_to_its_last_settlement(watch: Watch) 
     assert watch.told[0].recovery
 
 
-def test_an_idle_worker_tells_nothing(watch: Watch) -> None:
+def test_an_idle_worker_reports_no_pass(watch: Watch) -> None:
     watch.passes.look(idle=True)
     watch.passes.begin()
     watch.count(given_back(started()))
@@ -135,7 +135,7 @@ def test_idle_time_belongs_to_no_pass(watch: Watch) -> None:
     assert [passed.duration for passed in watch.told] == [SECOND, SECOND]
 
 
-def test_a_pass_in_which_nothing_was_settled_leaves_no_trace(watch: Watch) -> None:
+def test_a_pass_in_which_nothing_was_settled_is_not_reported(watch: Watch) -> None:
     watch.passes.begin()
     watch.count(given_back(started()))
     watch.passes.look(idle=True)
@@ -147,7 +147,7 @@ def test_a_pass_in_which_nothing_was_settled_leaves_no_trace(watch: Watch) -> No
     assert [(passed.processed, passed.duration) for passed in watch.told] == [(1, SECOND)]
 
 
-def test_a_pass_that_does_not_end_is_told_of_each_minute_and_no_second_is_lost(watch: Watch) -> None:
+def test_a_pass_that_does_not_end_is_reported_each_minute_and_no_second_is_lost(watch: Watch) -> None:
     watch.passes.begin()
     for _ in range(int(3 * LONGEST_PASS_S)):
         watch.now += 1
@@ -159,7 +159,7 @@ def test_a_pass_that_does_not_end_is_told_of_each_minute_and_no_second_is_lost(w
     assert sum((passed.duration for passed in watch.told), NOW).total_seconds() == 3 * LONGEST_PASS_S
 
 
-def test_of_a_handler_that_takes_hours_there_is_nothing_to_tell_before_it_ends(watch: Watch) -> None:
+def test_a_handler_that_takes_hours_is_not_reported_before_it_ends(watch: Watch) -> None:
     watch.passes.begin()
     for _ in range(2 * 60):
         watch.now += 60
@@ -170,7 +170,7 @@ def test_of_a_handler_that_takes_hours_there_is_nothing_to_tell_before_it_ends(w
     assert [passed.duration for passed in watch.told] == [2 * HOUR]
 
 
-def test_what_failed_unstarted_does_not_lower_the_average(watch: Watch) -> None:
+def test_events_that_failed_without_an_attempt_do_not_lower_the_average(watch: Watch) -> None:
     watch.passes.count(DEAD)
     watch.count(completed(started(HOUR)))
     ended = watch.passes.end(watch.now)

@@ -32,7 +32,7 @@ def problems(target: Any) -> dict[str, str]:
 # -- what is said
 
 
-def test_a_webhook_is_its_url_unless_more_is_said() -> None:
+def test_a_webhook_target_is_its_url_unless_it_has_options() -> None:
     assert webhook(URL) == {"webhook": URL}
     assert webhook(URL, format="cloudevents", timeout=timedelta(seconds=90)) == {
         "webhook": {"url": URL, "format": "cloudevents", "timeout": "1m30s"}
@@ -40,7 +40,7 @@ def test_a_webhook_is_its_url_unless_more_is_said() -> None:
     assert webhook(target="crm") == {"webhook": {"target": "crm"}}
 
 
-def test_a_request_says_what_it_was_told_and_no_body_is_not_an_empty_one() -> None:
+def test_a_request_target_has_its_options_and_no_body_is_not_an_empty_one() -> None:
     assert http("PUT", URL) == {"http": {"method": "PUT", "url": URL}}
     assert http("PUT", URL, body=None) == {"http": {"method": "PUT", "url": URL, "body": None}}
     assert http(target="crm", body={"a": 1}) == {"http": {"target": "crm", "body": {"a": 1}}}
@@ -96,7 +96,7 @@ WRONG: list[Any] = [None, 7, 7.5, True, b"bytes", [], (), {1}, object(), [URL], 
 
 @pytest.mark.parametrize("channel", CHANNELS)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_no_description_is_a_problem_and_no_traceback(channel: str, wrong: Any) -> None:
+def test_a_target_that_is_no_object_is_a_problem_and_no_traceback(channel: str, wrong: Any) -> None:
     assert list(problems({channel: wrong})) == [f"target.{channel}"]
 
 
@@ -118,14 +118,14 @@ def test_a_target_is_either_a_url_or_a_name(spec: Any) -> None:
 
 
 @pytest.mark.parametrize("more", [{"format": "cloudevents"}, {"timeout": "1s"}, {"headers": {}}, {"method": "PUT"}])
-def test_what_a_stored_target_says_is_not_said_again(more: dict[str, Any]) -> None:
+def test_options_of_a_stored_target_cannot_be_given_again(more: dict[str, Any]) -> None:
     channel = "webhook" if "format" in more else "http"
     [(path, message)] = problems({channel: {"target": "crm", **more}}).items()
     assert path == f"target.{channel}.{next(iter(more))}"
     assert message == "is the stored target's to say: change it there"
 
 
-def test_a_span_is_stored_as_people_write_it() -> None:
+def test_the_timeout_of_a_target_is_stored_as_people_write_it() -> None:
     """What JSON makes of a timedelta could not be read when the event is due."""
     [(path, message)] = problems({"webhook": {"url": URL, "timeout": timedelta(seconds=3)}}).items()
     assert path == "target.webhook.timeout"
@@ -190,7 +190,7 @@ def test_no_problem_of_a_url_tells_its_credentials(url: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_whatever_is_written_is_checked_without_a_traceback(text: str) -> None:
+def test_any_value_as_a_target_is_checked_without_a_traceback(text: str) -> None:
     for url in (text, f"https://{text}", f"https://hooks.example{text}"):
         for said in (url, {"url": url}, {"target": url}):
             found = list(spec_problems("webhook", said))
@@ -202,12 +202,12 @@ def test_whatever_is_written_is_checked_without_a_traceback(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["crm", "CRM.eu-1_b", "0", "a" * 100])
-def test_a_name_is_letters_digits_and_little_else(name: str) -> None:
+def test_the_name_of_a_target_is_letters_digits_and_little_else(name: str) -> None:
     assert list(target_name_problems("name", name)) == []
 
 
 @pytest.mark.parametrize("name", ["", "a" * 101, "a b", "a/b", "https://x", "-a", ".a", "é", "a\n", "crm\x00", None, 7])
-def test_a_name_is_nothing_that_a_url_or_path_could_be(name: Any) -> None:
+def test_the_name_of_a_target_cannot_be_a_url_or_a_path(name: Any) -> None:
     [problem] = target_name_problems("name", name)
     assert "is no name of a target" in problem.message
 
@@ -216,7 +216,7 @@ def test_a_name_is_nothing_that_a_url_or_path_could_be(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "CONNECTION", "Upgrade", "TE"])
-def test_what_belongs_to_the_connection_is_not_for_a_target_to_say(name: str) -> None:
+def test_a_target_cannot_set_headers_of_the_connection(name: str) -> None:
     assert problems(http("PUT", URL, headers={name: "x"})) == {
         f"target.http.headers.{name}": "is set by the connection itself, and cannot be given"
     }
@@ -233,7 +233,7 @@ def test_a_header_is_given_once_however_it_is_written() -> None:
     }
 
 
-def test_there_is_an_end_to_headers() -> None:
+def test_the_headers_of_a_target_have_a_largest_size() -> None:
     assert problems(http("PUT", URL, headers={f"X-{n}": "" for n in range(50)})) == {}
     assert (
         "has 51 headers" in problems(http("PUT", URL, headers={f"X-{n}": "" for n in range(51)}))["target.http.headers"]
@@ -242,7 +242,7 @@ def test_there_is_an_end_to_headers() -> None:
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "post", "", "GET /", "A" * 21])
-def test_some_methods_are_not_for_delivering(method: str) -> None:
+def test_methods_that_deliver_nothing_are_refused(method: str) -> None:
     assert list(problems(http(method, URL) if method else {"http": {"method": "", "url": URL}})) == [
         "target.http.method"
     ]
@@ -283,7 +283,7 @@ def test_a_stored_target_is_a_destination_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("target", [None, {"nats": "subject"}, {"nats": {"url": URL}}, {"log": None}])
-def test_what_other_channels_do_is_their_own_affair(target: Any) -> None:
+def test_a_target_of_another_channel_has_no_destination(target: Any) -> None:
     assert destination_of(target) is None
 
 
@@ -309,7 +309,7 @@ def test_a_url_and_its_origin_are_parked_under_different_names() -> None:
 
 
 @pytest.mark.parametrize("host", ["straße.example", "STRAẞE.example", "βόλος.example"])
-def test_a_host_that_means_two_is_refused(host: str) -> None:
+def test_a_host_that_can_be_read_in_two_ways_is_refused(host: str) -> None:
     [problem] = url_problems("url", f"https://{host}/in")
     assert "write it as xn--" in problem.message
     with pytest.raises(AmbiguousHost):
@@ -318,13 +318,13 @@ def test_a_host_that_means_two_is_refused(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["bücher.example", "☃.example", "日本語。example", "hooks.example"])
 @pytest.mark.parametrize("rest", ["/in?x=ü#é", ":8443", ""])
-def test_what_is_connected_to_is_what_is_signed_for(host: str, rest: str) -> None:
+def test_the_host_that_is_connected_to_is_the_one_that_is_signed_for(host: str, rest: str) -> None:
     url = f"https://{host}{rest}"
     connected = Parsed(url_in_ascii(url))
     assert origin_of(url) == str(connected.origin())
 
 
-def test_a_host_has_no_backslash() -> None:
+def test_a_host_with_a_backslash_is_refused() -> None:
     """One program reads https://a.example\\@b.example as a host, another as a path of a.example."""
     assert [problem.message for problem in url_problems("url", "https://a.example\\b.example/")] != []
     assert list(url_problems("url", "https://a.example/a\\b")) == []

@@ -56,7 +56,7 @@ def test_a_command_is_a_timer_with_a_key_of_its_tenant() -> None:
     assert timer.target == {TIMER: {}}
 
 
-def test_what_says_nothing_more_than_it_must_is_sound() -> None:
+def test_a_command_with_required_fields_only_is_accepted() -> None:
     timer = read({"type": "ScheduleTimer", "tenantId": "t", "payload": {"serviceCallId": "s", "dueAt": DUE}})
     assert isinstance(timer, Timer)
     assert timer.correlation_id is None
@@ -100,7 +100,7 @@ def test_a_command_that_cannot_be_carried_out_is_refused_with_the_reason(command
     assert any(problem.startswith(reason) for problem in refused(command))
 
 
-def test_a_null_is_no_tenant_and_no_instant() -> None:
+def test_a_null_in_a_command_is_no_tenant_and_no_instant() -> None:
     nulls = {"type": None, "tenantId": None, "correlationId": None, "payload": {"serviceCallId": None, "dueAt": None}}
     assert refused(nulls) == [
         "type: is missing",
@@ -110,7 +110,7 @@ def test_a_null_is_no_tenant_and_no_instant() -> None:
     ]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_of_a_command_are_told_at_once() -> None:
     assert refused({"type": "Timer", "correlationId": "", "payload": {"tenantId": "t", "dueAt": "now"}}) == [
         "type: expected ScheduleTimer, not 'Timer'",
         "tenantId: is missing",
@@ -136,13 +136,13 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     ],
     ids=lambda data: data[:12],
 )
-def test_what_is_no_json_is_refused(data: bytes) -> None:
+def test_a_command_that_is_no_json_is_refused(data: bytes) -> None:
     found = read_command(data)
     assert isinstance(found, list)
     assert json.loads(write_rejection(data, found, START))["reason"]
 
 
-def test_what_is_too_large_is_not_even_looked_at() -> None:
+def test_a_command_that_is_too_large_is_not_parsed() -> None:
     padded = json.dumps(a_command(note="x" * LARGEST_COMMAND)).encode()
     assert read_command(padded) == [Problem("message", f"has {len(padded):,} bytes; at most 65,536")]
 
@@ -157,7 +157,7 @@ SOUND = st.sampled_from(["ScheduleTimer", "t1", "s1", DUE])
 
 
 @given(st.binary())
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_as_a_command_or_refused(data: bytes) -> None:
     found = read_command(data)
     assert isinstance(found, list)
     write_rejection(data, found, START)
@@ -168,7 +168,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     st.dictionaries(st.sampled_from(INNER), ANYTHING | SOUND),
     st.booleans(),
 )
-def test_any_json_is_read_or_refused(envelope: dict[str, Any], payload: dict[str, Any], nested: bool) -> None:
+def test_any_json_is_read_as_a_command_or_refused(
+    envelope: dict[str, Any], payload: dict[str, Any], nested: bool
+) -> None:
     data = json.dumps({"payload": payload} | (envelope if nested else envelope | {"payload": payload})).encode()
     found = read_command(data)
     if isinstance(found, list):
@@ -194,7 +196,7 @@ ZONES = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(mi
     st.none() | names("correlation_id"),
     st.datetimes(FIRST, LAST, timezones=ZONES),
 )
-def test_a_sound_command_says_what_it_said(tenant: str, key: str, correlation: str | None, due: datetime) -> None:
+def test_an_accepted_command_keeps_its_values(tenant: str, key: str, correlation: str | None, due: datetime) -> None:
     payload = {"tenantId": tenant, "serviceCallId": key, "dueAt": due.isoformat()}
     command = {"type": "ScheduleTimer", "tenantId": tenant, "correlationId": correlation, "payload": payload}
     timer = read(command)
@@ -209,7 +211,7 @@ def an_event(**fields: Any) -> Any:
     return make_event(type=REACHED, target={TIMER: {}}, tenant="t1", key="s1", status="PROCESSING", **fields)
 
 
-def test_the_event_tells_whose_time_it_is_and_when_that_was_found() -> None:
+def test_a_due_time_reached_message_tells_the_timer_and_when_it_was_reached() -> None:
     event = an_event(due=START, claimed=START + timedelta(milliseconds=12), correlation_id="c1")
     at = START + timedelta(milliseconds=12)
     assert json.loads(write_reached(event)) == {
@@ -222,17 +224,17 @@ def test_the_event_tells_whose_time_it_is_and_when_that_was_found() -> None:
     }
 
 
-def test_without_a_correlation_id_the_event_has_none() -> None:
+def test_a_due_time_reached_message_has_no_correlation_id_of_its_own() -> None:
     assert "correlationId" not in json.loads(write_reached(an_event()))
 
 
-def test_it_was_never_reached_before_it_was_due() -> None:
+def test_a_timer_is_never_told_as_reached_before_it_was_due() -> None:
     """A look-ahead claims a moment before."""
     told = json.loads(write_reached(an_event(due=START, claimed=START - timedelta(milliseconds=8))))
     assert told["payload"]["reachedAt"] == START.isoformat().replace("+00:00", "Z")
 
 
-def test_a_second_attempt_has_the_same_id() -> None:
+def test_a_message_of_a_second_attempt_has_the_same_id() -> None:
     event = an_event(id="0190b5a0-0000-7000-8000-000000000001", due=START)
     again = an_event(id=event.id, due=START, claimed=START + MINUTE, version=3)
     assert json.loads(write_reached(event))["id"] == json.loads(write_reached(again))["id"] == event.id

@@ -30,7 +30,7 @@ def problems(**fields: Any) -> dict[str, str]:
     return dict(told)
 
 
-def test_a_user_is_what_was_said() -> None:
+def test_a_user_has_the_given_fields() -> None:
     said = a_user(
         key="crm-7",
         anniversary="2015-06-01",
@@ -52,20 +52,20 @@ def test_a_user_is_what_was_said() -> None:
     assert set(said) == set(FIELDS)
 
 
-def test_what_is_optional_may_be_left_out_or_none() -> None:
+def test_optional_fields_of_a_user_may_be_left_out_or_none() -> None:
     user = made(**a_user(key=None, anniversary=None, delivery_time=None, leap=None, target=None, attributes=None))
     assert (user.key, user.anniversary, user.delivery_time, user.leap, user.target) == (None,) * 5
     assert user.attributes == {}
     assert made(**a_user(attributes={})).attributes_json is None
 
 
-def test_dates_and_times_may_be_objects() -> None:
+def test_dates_and_times_of_a_user_may_be_objects() -> None:
     user = made(**a_user(date_of_birth=date(1990, 3, 15), anniversary=date(2015, 6, 1), delivery_time=time(8, 30, 1)))
     assert (user.date_of_birth, user.anniversary) == (date(1990, 3, 15), date(2015, 6, 1))
     assert user.delivery_time == time(8, 30, 1)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_of_a_user_are_told_at_once() -> None:
     with pytest.raises(Invalid) as refused:
         new_user(
             {
@@ -95,7 +95,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_what_is_required_is_missed() -> None:
+def test_a_missing_required_field_of_a_user_is_a_problem() -> None:
     with pytest.raises(Invalid) as refused:
         made(first_name=None, last_name="Lovelace")
     told = [(problem.path, problem.message) for problem in refused.value.problems]
@@ -103,7 +103,7 @@ def test_what_is_required_is_missed() -> None:
 
 
 @pytest.mark.parametrize("field", ["first_name", "last_name"])
-def test_a_name_has_one_to_a_hundred_characters(field: str) -> None:
+def test_the_name_of_a_user_has_one_to_a_hundred_characters(field: str) -> None:
     for name in ("X", "x" * 100, "🎂" * 100):
         assert getattr(made(**a_user(**{field: name})), field) == name
     assert problems(**{field: ""}) == {field: "must have 1 to 100 characters, has 0"}
@@ -186,13 +186,13 @@ def test_a_date_that_no_calendar_has_is_refused(field: str, written: str) -> Non
         {},
     ],
 )
-def test_a_date_is_a_date_or_its_one_writing(field: str, written: Any) -> None:
+def test_a_date_is_a_date_object_or_its_iso_spelling(field: str, written: Any) -> None:
     [(path, message)] = problems(**{field: written}).items()
     assert path == field
     assert message.startswith("expected a date such as 1990-03-15, not ")
 
 
-def test_digits_of_other_scripts_are_no_date() -> None:
+def test_digits_of_other_scripts_make_no_date() -> None:
     thai = {ord("0") + digit: 0xE50 + digit for digit in range(10)}
     assert set(problems(date_of_birth="1990-03-15".translate(thai))) == {"date_of_birth"}
     assert set(problems(delivery_time="09:00".translate(thai))) == {"delivery_time"}
@@ -208,7 +208,7 @@ def test_a_delivery_time_is_a_time_of_day(written: Any) -> None:
     [9, 900, True, "9:00", "9", "24:00", "09:60", "09:00:00.5", "09:00Z", "09:00+01:00", "", time(9, tzinfo=UTC),
      time(9, 0, 0, 1), timedelta(hours=9), datetime(2026, 1, 1, 9, tzinfo=UTC)],
 )  # fmt: skip
-def test_anything_else_is_no_delivery_time(written: Any) -> None:
+def test_a_delivery_time_that_is_no_time_of_day_is_refused(written: Any) -> None:
     assert set(problems(delivery_time=written)) == {"delivery_time"}
 
 
@@ -224,14 +224,14 @@ def test_a_zone_is_an_iana_name(name: str) -> None:
     ["", "EST5EDT4", "New York", "america/new_york", "America", "../UTC", "/etc/localtime", "UTC\x00", "\ud800",
      "GMT+1", "+01:00", "localtime", "tzdata.zi", "x" * 10_000, 5, True, ["UTC"], {}, b"UTC"],
 )  # fmt: skip
-def test_anything_else_is_no_zone(written: Any) -> None:
+def test_a_zone_that_is_no_iana_name_is_refused(written: Any) -> None:
     told = problems(timezone=written)
     assert set(told) == {"timezone"}
     assert len(told["timezone"]) < 300
 
 
 @pytest.mark.parametrize("written", ["feb29", "", 28, True, ["feb28"], {}])
-def test_a_leap_is_one_of_three(written: Any) -> None:
+def test_the_leap_of_a_user_is_one_of_three_values(written: Any) -> None:
     assert problems(leap=written)["leap"].startswith("must be one of feb28, mar1, skip, not ")
 
 
@@ -250,13 +250,13 @@ def test_attributes_are_an_object_of_json(written: Any) -> None:
     assert set(problems(attributes=written)) == {"attributes"}
 
 
-def test_attributes_have_a_most() -> None:
+def test_attributes_of_a_user_have_a_largest_size() -> None:
     assert made(**a_user(attributes={"a": "x" * (MOST_ATTRIBUTES - 8)})).attributes
     assert "store it elsewhere" in problems(attributes={"a": "x" * (MOST_ATTRIBUTES - 7)})["attributes"]
 
 
 @pytest.mark.parametrize("name", ["id", "tenant", "created", "updated", "created_by", "target_json", "", "x" * 500, 7])
-def test_no_other_field_can_be_set(name: Any) -> None:
+def test_an_unknown_field_of_a_user_is_refused(name: Any) -> None:
     with pytest.raises(Invalid) as refused:
         new_user({**a_user(), name: "x"}, new_id(), "default", CHANNELS, START)
     [problem] = refused.value.problems
@@ -289,13 +289,13 @@ def test_nobody_is_born_after_today_where_they_live(zone: str, utc: datetime, to
     assert problem.message == f"{tomorrow} is in the future: it is {today} in {zone}"
 
 
-def test_whose_zone_is_unknown_is_told_of_the_future_as_well() -> None:
+def test_a_birth_in_the_future_is_told_also_where_the_zone_is_unknown() -> None:
     with pytest.raises(Invalid) as refused:
         made_at(START, timezone="Mars", date_of_birth="2030-01-01")
     assert [problem.path for problem in refused.value.problems] == ["timezone", "date_of_birth"]
 
 
-def test_who_moves_is_not_asked_again_when_they_were_born() -> None:
+def test_moving_a_user_does_not_check_the_date_of_birth_again() -> None:
     born_today = make_user(timezone="Pacific/Kiritimati", date_of_birth=(START + DAY).date())
     moved = changed_user(born_today, {"timezone": "Pacific/Honolulu"}, CHANNELS, START)
     assert moved.timezone == "Pacific/Honolulu"
@@ -304,7 +304,7 @@ def test_who_moves_is_not_asked_again_when_they_were_born() -> None:
 # -- changes
 
 
-def test_a_change_leaves_the_rest() -> None:
+def test_a_change_of_a_user_leaves_the_other_fields() -> None:
     old = made(**a_user(key="k", attributes={"cat": 1}))
     new = changed_user(old, {"last_name": "King"}, CHANNELS, START)
     assert (new.last_name, new.first_name, new.key, new.attributes) == ("King", "Ada", "k", {"cat": 1})
@@ -312,7 +312,7 @@ def test_a_change_leaves_the_rest() -> None:
     assert changes_of(old, old) == set()
 
 
-def test_what_is_optional_can_be_taken_away_and_the_rest_cannot() -> None:
+def test_optional_fields_of_a_user_can_be_removed_and_required_ones_cannot() -> None:
     full = made(**a_user(key="k", anniversary="2015-06-01", delivery_time="08:00", leap="skip", attributes={"a": 1}))
     optional = ("key", "anniversary", "delivery_time", "leap", "target", "attributes")
     bare = changed_user(full, dict.fromkeys(optional), CHANNELS, START)
@@ -322,7 +322,7 @@ def test_what_is_optional_can_be_taken_away_and_the_rest_cannot() -> None:
     assert [problem.message for problem in refused.value.problems] == ["cannot be taken away"] * 4
 
 
-def test_a_change_is_checked_as_a_new_user_is() -> None:
+def test_a_change_of_a_user_is_checked_as_a_new_user_is() -> None:
     with pytest.raises(Invalid) as refused:
         changed_user(
             make_user(), {"first_name": "", "timezone": 5, "nickname": "x", "target": {"x": 1}}, CHANNELS, START
@@ -330,18 +330,18 @@ def test_a_change_is_checked_as_a_new_user_is() -> None:
     assert [problem.path for problem in refused.value.problems] == ["first_name", "timezone", "nickname", "target"]
 
 
-def test_each_attribute_that_changed_is_named() -> None:
+def test_each_attribute_of_a_user_that_changed_is_named() -> None:
     old, new = make_user(attributes={"a": 1, "b": 2, "c": 3}), make_user(attributes={"a": 1, "b": 9, "d": 4})
     assert changes_of(old, new) == {"attributes", "attributes.b", "attributes.c", "attributes.d"}
 
 
-def test_attributes_in_another_order_are_the_same() -> None:
+def test_attributes_of_a_user_in_another_order_are_the_same() -> None:
     assert changes_of(make_user(attributes={"a": 1, "b": 2}), make_user(attributes={"b": 2, "a": 1})) == set()
     there, back = {"webhook": {"url": "x", "secret": "y"}}, {"webhook": {"secret": "y", "url": "x"}}
     assert changes_of(make_user(target=there), make_user(target=back)) == set()
 
 
-def test_what_python_takes_for_equal_is_a_change_all_the_same() -> None:
+def test_values_that_python_takes_for_equal_are_a_change_all_the_same() -> None:
     for one, other in ((1, True), (0, False), (1, 1.5), (None, False), ([1], [True])):
         changed = changes_of(make_user(attributes={"cat": one, "a": 1}), make_user(attributes={"cat": other, "a": 1}))
         assert changed == {"attributes", "attributes.cat"}

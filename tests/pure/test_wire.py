@@ -57,11 +57,11 @@ parcels = st.builds(
 
 
 @given(parcels)
-def test_what_is_written_is_read_back(parcel: Parcel) -> None:
+def test_a_record_written_as_json_is_read_back(parcel: Parcel) -> None:
     assert PARCEL.decode(msgspec.json.encode(PARCEL.write(parcel))) == parcel
 
 
-def test_fields_are_named_by_the_rules() -> None:
+def test_fields_in_json_are_named_by_the_rules() -> None:
     parcel = Parcel(id="7", sent=NOON, patience=timedelta(minutes=90), content_json='{"a": 1}', shelf="B")
     assert msgspec.json.decode(msgspec.json.encode(PARCEL.write(parcel))) == {
         "id": "7",
@@ -90,7 +90,7 @@ def test_the_schema_has_every_field_and_no_internal_one() -> None:
     assert schema["properties"]["sent_at"]["format"] == "date-time"
 
 
-def test_a_new_field_needs_nothing_else() -> None:
+def test_a_new_field_of_a_record_is_in_json_and_schema() -> None:
     class Coloured(Parcel, frozen=True, kw_only=True):
         colour: str | None = None
 
@@ -101,7 +101,7 @@ def test_a_new_field_needs_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("missing", ["id", "sent_at", "content"])
-def test_what_lacks_a_field_is_no_record(missing: str) -> None:
+def test_json_that_lacks_a_field_is_no_record(missing: str) -> None:
     written = msgspec.json.decode(msgspec.json.encode(PARCEL.write(Parcel(id="7", sent=NOON))))
     del written[missing]
     with pytest.raises(msgspec.ValidationError, match=missing):

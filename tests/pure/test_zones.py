@@ -33,7 +33,7 @@ def transitions(name: str) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_every_change_that_the_files_tell_of_since_1970_is_known(part: int) -> None:
+def test_every_change_of_offset_in_the_zone_files_since_1970_is_known(part: int) -> None:
     for name in sorted(names())[part::8]:
         place = zone(name)
         for instant, before, after in transitions(name):
@@ -44,7 +44,7 @@ def test_every_change_that_the_files_tell_of_since_1970_is_known(part: int) -> N
 
 
 @pytest.mark.parametrize("name", ["UTC", "Europe/Brussels", "Africa/Casablanca", "Australia/Lord_Howe", "Asia/Tokyo"])
-def test_pieces_follow_one_another_without_a_hole(name: str) -> None:
+def test_the_periods_of_a_zone_follow_one_another_without_a_gap(name: str) -> None:
     place, at = zone(name), seconds_of(datetime(2020, 1, 1, tzinfo=UTC))
     end = seconds_of(datetime(2060, 1, 1, tzinfo=UTC))
     while at < end:
@@ -103,7 +103,7 @@ def test_a_zone_that_is_seldom_meant_is_accepted_with_a_warning(name: str | None
 
 
 @pytest.mark.parametrize("name", NO_PLACE)
-def test_what_is_said_of_abbreviations_is_so(name: str) -> None:
+def test_the_warnings_about_zone_abbreviations_are_true(name: str) -> None:
     """Where it names one zone, that one has had the same time for years; else none has summer time."""
     said = NO_PLACE[name]
     days = [datetime(2025, 1, 1, 12, tzinfo=UTC) + timedelta(days=7 * week) for week in range(52)]
@@ -114,7 +114,7 @@ def test_what_is_said_of_abbreviations_is_so(name: str) -> None:
         assert [to_wall(day, name) for day in days] == [to_wall(day, said.split()[-1]) for day in days]
 
 
-def test_instants_and_seconds_are_the_same() -> None:
+def test_instants_survive_a_conversion_to_seconds_and_back() -> None:
     assert seconds_of(EPOCH) == 0
     assert seconds_of(EPOCH + SECOND / 2) == 0
     assert seconds_of(EPOCH - SECOND / 2) == -1

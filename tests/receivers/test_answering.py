@@ -7,7 +7,7 @@ from tests.receivers.hostile import Hostile
 from tests.receivers.wire import Wire, eventually
 
 
-def test_what_was_asked_is_recorded(hostile: Hostile, wire: Wire) -> None:
+def test_requests_to_the_hostile_receiver_are_recorded(hostile: Hostile, wire: Wire) -> None:
     began = time.time()
     assert wire.ask("/ok?a=1", b"hello", webhook_id="e1").hear_answer() == (200, b"ok")
     assert wire.ask("/ok", b"again").hear_answer() == (200, b"ok")
@@ -55,13 +55,13 @@ def test_a_redirect_says_where_to(wire: Wire) -> None:
     assert b"\r\nlocation: http://127.0.0.1:1/x\r\n" in head
 
 
-def test_a_delay_is_waited_for(wire: Wire) -> None:
+def test_a_delayed_answer_comes_after_its_delay(wire: Wire) -> None:
     began = time.monotonic()
     assert wire.ask("/delay?seconds=0.1&status=202").hear_answer()[0] == 202
     assert time.monotonic() - began >= 0.1
 
 
-def test_flaky_fails_so_often_for_each_id(wire: Wire) -> None:
+def test_the_path_flaky_fails_so_often_for_each_id(wire: Wire) -> None:
     ids = ["e1", "e1", "e2", "e1", "e2", "e2"]
     statuses = [wire.ask("/flaky?fail=2", webhook_id=id).hear_answer()[0] for id in ids]
     assert statuses == [503, 503, 503, 200, 503, 200]
@@ -71,7 +71,7 @@ def test_a_cookie_is_set(wire: Wire) -> None:
     assert b"\r\nset-cookie: session=stolen; Path=/\r\n" in wire.ask("/set-cookie").hear_head()
 
 
-def test_echo_tells_what_was_sent(wire: Wire) -> None:
+def test_the_path_echo_answers_what_was_sent(wire: Wire) -> None:
     _, body = wire.ask("/echo?x=1", "grüß".encode(), x_own="mine").hear_answer()
     told = json.loads(body)
     assert (told["method"], told["path"], told["body"]) == ("POST", "/echo?x=1", "grüß")

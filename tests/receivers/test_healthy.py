@@ -12,7 +12,7 @@ def port_of(healthy: Healthy) -> int:
     return int(healthy.url.rstrip("/").rpartition(":")[2])
 
 
-def test_ids_are_counted(healthy: Healthy) -> None:
+def test_the_healthy_receiver_counts_ids(healthy: Healthy) -> None:
     began = time.time()
     with Wire(port_of(healthy)) as wire:
         for id in ("e1", "E2", "e1", "e1"):
@@ -40,7 +40,7 @@ def test_requests_are_read_out_of_any_pieces(healthy: Healthy) -> None:
         assert sorted(healthy.arrivals()) == ["e0", "e1", "e4", "e4000"]
 
 
-def test_what_it_cannot_read_is_refused(healthy: Healthy) -> None:
+def test_the_healthy_receiver_refuses_what_it_cannot_read(healthy: Healthy) -> None:
     with Wire(port_of(healthy)) as wire:
         wire.socket.sendall(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
         assert wire.hear_answer() == (411, b"")
@@ -58,7 +58,7 @@ def test_a_real_client_uses_a_connection_again(healthy: Healthy) -> None:
     assert healthy.stats() == Stats(posts=100, distinct=100, duplicates=0, nameless=0)
 
 
-def test_ids_can_be_waited_for(healthy: Healthy) -> None:
+def test_a_test_can_wait_for_ids_at_the_healthy_receiver(healthy: Healthy) -> None:
     with Wire(port_of(healthy)) as wire:
         wire.ask("/", webhook_id="e1").hear_answer()
         assert healthy.wait_for(1).distinct == 1

@@ -11,12 +11,12 @@ SAID = {
 
 
 @pytest.mark.parametrize("when", SAID)
-def test_close_is_a_fin_at_its_moment(wire: Wire, when: str) -> None:
+def test_the_path_close_sends_a_fin_at_its_moment(wire: Wire, when: str) -> None:
     assert wire.ask(f"/close?when={when}", bytes(10_000)).hear_all() == SAID[when]
 
 
 @pytest.mark.parametrize("when", SAID)
-def test_reset_is_a_rst_at_its_moment(wire: Wire, when: str) -> None:
+def test_the_path_reset_sends_a_rst_at_its_moment(wire: Wire, when: str) -> None:
     wire.ask(f"/reset?when={when}")
     assert wire.hear(len(SAID[when])) == SAID[when]
     assert ends_with_reset(wire)
@@ -35,7 +35,9 @@ def test_a_short_body_ends_before_its_length(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-def test_close_after_one_ends_the_connection_when_it_is_used_again(hostile: Hostile, wire: Wire, how: str) -> None:
+def test_the_path_close_after_one_ends_the_connection_when_it_is_used_again(
+    hostile: Hostile, wire: Wire, how: str
+) -> None:
     head = wire.ask(f"/close-after-one?how={how}").hear_head()
     assert b"connection: keep-alive\r\n" in head
     assert wire.hears_nothing(), "neither data nor its end"

@@ -7,13 +7,13 @@ from tests.receivers.hostile import Hostile
 from tests.receivers.wire import Wire, eventually
 
 
-def test_no_answer_reads_the_request_and_is_silent(hostile: Hostile, wire: Wire) -> None:
+def test_the_path_no_answer_reads_the_request_and_is_silent(hostile: Hostile, wire: Wire) -> None:
     wire.ask("/no-answer", b"hello")
     assert eventually(lambda: [request.body for request in hostile.requests()] == [b"hello"])
     assert wire.hears_nothing()
 
 
-def test_never_reads_fills_the_buffers_of_the_client(hostile: Hostile, wire: Wire) -> None:
+def test_the_path_never_reads_fills_the_buffers_of_the_client(hostile: Hostile, wire: Wire) -> None:
     wire.socket.settimeout(0.2)
     with pytest.raises(TimeoutError):
         wire.ask("/never-reads", bytes(50_000_000))
@@ -37,7 +37,7 @@ def test_slow_headers_never_end(wire: Wire) -> None:
     assert b"\r\n\r\n" not in wire.ask("/slow-headers?drip=0").hear(10_000)
 
 
-def test_half_open_answers_once_and_ignores_the_clients_end(hostile: Hostile, wire: Wire) -> None:
+def test_the_path_half_open_answers_once_and_ignores_the_clients_end(hostile: Hostile, wire: Wire) -> None:
     assert wire.ask("/half-open").hear_answer()[0] == 200
     wire.ask("/ok")
     assert wire.hears_nothing()
@@ -49,7 +49,7 @@ def test_half_open_answers_once_and_ignores_the_clients_end(hostile: Hostile, wi
         assert other.ask("/half-open").hear_answer()[0] == 200, "each connection is answered once"
 
 
-def test_whoever_hangs_up_is_no_longer_counted(hostile: Hostile) -> None:
+def test_a_client_that_hangs_up_is_no_longer_counted(hostile: Hostile) -> None:
     for path in ("/no-answer", "/slow-headers?drip=0.01", "/slow-body?drip=0.01", "/endless-body"):
         with Wire(hostile.port()) as wire:
             wire.ask(path)

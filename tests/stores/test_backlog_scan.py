@@ -20,7 +20,7 @@ def candidate(event: NewEvent) -> Candidate:
     return Candidate(event.id, event.lane, event.tenant, event.destination, event.due or START)
 
 
-async def test_a_look_tells_who_is_there_beside_those_who_are_known(store: Any) -> None:
+async def test_a_backlog_scan_finds_tenants_that_are_not_known_yet(store: Any) -> None:
     known, other = make_new(tenant="known"), make_new(tenant="other", due=START - HOUR)
     await store.add([known, other])
     looked = await store.scan_backlog(WHOLE, [("known", None)])
@@ -30,7 +30,7 @@ async def test_a_look_tells_who_is_there_beside_those_who_are_known(store: Any) 
     assert not (await store.scan_backlog(WHOLE, [("known", None), ("other", None)])).others
 
 
-async def test_a_tenant_is_known_for_each_destination_by_itself(store: Any) -> None:
+async def test_a_backlog_scan_knows_a_tenant_for_each_destination_separately(store: Any) -> None:
     events = [make_new(destination=destination) for destination in (None, "x", "y")]
     await store.add(events)
     seen = {}
@@ -40,7 +40,7 @@ async def test_a_tenant_is_known_for_each_destination_by_itself(store: Any) -> N
 
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
-async def test_only_what_is_ready_is_seen(store: Any, clock: ManualClock) -> None:
+async def test_a_backlog_scan_sees_only_ready_events(store: Any, clock: ManualClock) -> None:
     await store.add([make_new(due=START + HOUR), make_new(type="other")])
     await store.plant([make_head()])
     await store.add([make_new()])
@@ -50,7 +50,7 @@ async def test_only_what_is_ready_is_seen(store: Any, clock: ManualClock) -> Non
     assert len(set((await store.scan_backlog(WHOLE, [])).others)) == 1
 
 
-async def test_a_look_goes_as_deep_as_it_is_told_to_and_sees_the_newest(store: Any) -> None:
+async def test_a_backlog_scan_goes_as_deep_as_told_and_sees_the_newest(store: Any) -> None:
     events = [make_new(tenant=f"t{n}", due=START - (20 - n) * MINUTE) for n in range(20)]
     await store.add(events)
     looked = await store.scan_backlog(ScanRequest({LANE: 4}, 3, 100), [("t1", None), ("t18", None)])
@@ -61,14 +61,14 @@ async def test_a_look_goes_as_deep_as_it_is_told_to_and_sees_the_newest(store: A
     assert looked.examined == {LANE: 0}
 
 
-async def test_a_look_tells_of_the_newest_also_where_it_tells_of_no_more(store: Any) -> None:
+async def test_a_bounded_backlog_scan_still_finds_the_newest(store: Any) -> None:
     await store.add([make_new(tenant=f"t{n:02}", due=START - (20 - n) * MINUTE) for n in range(20)])
     tenants = {one.tenant for one in (await store.scan_backlog(ScanRequest({LANE: 20}, 2, 5), [])).others}
     assert {"t18", "t19"} < tenants
     assert len(tenants) < 10
 
 
-async def test_several_lanes_are_looked_at_together(store: Any) -> None:
+async def test_a_backlog_scan_covers_several_lanes(store: Any) -> None:
     await store.add([make_new(type=type) for type in ("a", "a", "b")])
     looked = await store.scan_backlog(ScanRequest({"handler:a": 1, "handler:b": 10, "handler:c": 10}, 0, 10), [])
     assert sorted(one.lane for one in looked.others) == ["handler:a", "handler:b"]
@@ -76,7 +76,7 @@ async def test_several_lanes_are_looked_at_together(store: Any) -> None:
 
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
-async def test_heads_are_looked_at_by_themselves(store: Any) -> None:
+async def test_heads_are_scanned_separately_from_other_events(store: Any) -> None:
     heads = [make_head(make_schedule(tenant=tenant)) for tenant in ("a", "b")]
     await store.plant([*heads, make_head(make_schedule(tenant="c"), due=START + HOUR)])
     await store.add([make_new(tenant="d")])
@@ -88,7 +88,7 @@ async def test_heads_are_looked_at_by_themselves(store: Any) -> None:
 # -- by their ids
 
 
-async def test_these_are_claimed_in_the_given_order_as_far_as_there_is_room(store: Any) -> None:
+async def test_chosen_events_are_claimed_in_the_given_order_up_to_the_limit(store: Any) -> None:
     events = [make_new(due=START - n * MINUTE) for n in range(6)]
     await store.add(events)
     wanted = [events[n].id for n in (3, 0, 5, 1)]
@@ -101,7 +101,7 @@ async def test_these_are_claimed_in_the_given_order_as_far_as_there_is_room(stor
     assert msgspec.structs.replace(stored, rule_json=rest.rule_json) == rest
 
 
-async def test_what_cannot_be_had_any_more_is_left_out(store: Any, clock: ManualClock) -> None:
+async def test_chosen_events_that_are_no_longer_claimable_are_left_out(store: Any, clock: ManualClock) -> None:
     gone, moved, elsewhere, there = events = [make_new(key=f"k{n}", due=START - n * MINUTE) for n in range(4)]
     await store.put(events)
     await store.put([make_new(key=moved.key, due=START + HOUR)])
@@ -111,7 +111,7 @@ async def test_what_cannot_be_had_any_more_is_left_out(store: Any, clock: Manual
     assert [event.id for event in claimed] == [there.id]
 
 
-async def test_two_workers_that_want_the_same_get_different_ones(opened: OpenStore) -> None:
+async def test_two_workers_that_choose_the_same_events_get_different_ones(opened: OpenStore) -> None:
     stores = [await opened() for _ in range(2)]
     events = [make_new() for _ in range(20)]
     await stores[0].add(events)
@@ -124,7 +124,7 @@ async def test_two_workers_that_want_the_same_get_different_ones(opened: OpenSto
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
 @pytest.mark.parametrize("free", [1, 3])
-async def test_these_heads_are_locked_with_their_schedules(store: Any, free: int) -> None:
+async def test_chosen_heads_are_locked_with_their_schedules(store: Any, free: int) -> None:
     schedules = [make_schedule() for _ in range(3)]
     for schedule in schedules:
         await store.put_schedule(schedule)

@@ -109,7 +109,7 @@ async def test_delays_are_exact_in_bulk_and_count_from_the_stores_now(store: Any
     assert {event.created for event in stored} == {clock.now()}
 
 
-async def test_one_that_cannot_be_inserted_undoes_the_bulk(store: Any) -> None:
+async def test_an_event_that_cannot_be_inserted_undoes_the_bulk(store: Any) -> None:
     twice = make_new()
     with pytest.raises(Exception, match=r"(?i)unique"):
         await store.add([twice, *(make_new() for _ in range(3 * BLOCK_ROWS)), twice])
@@ -142,7 +142,7 @@ async def notices(store: Any, events: list[NewEvent]) -> list[str]:
     return heard
 
 
-async def test_lanes_with_work_soon_are_told_once_of_a_bulk(on_postgres: Any) -> None:
+async def test_lanes_with_work_soon_are_woken_once_by_a_bulk(on_postgres: Any) -> None:
     soon, later = START + on_postgres.soon, START + on_postgres.soon + MICROSECOND
     events = [
         *(make_new(type=type, due=due) for type in ("b", "a") for due in (START - DAY, soon) for _ in range(MANY)),
@@ -153,7 +153,7 @@ async def test_lanes_with_work_soon_are_told_once_of_a_bulk(on_postgres: Any) ->
     assert await notices(on_postgres, events) == ["handler:a", "handler:b", "handler:in a moment"]
 
 
-async def test_being_cancelled_in_the_middle_undoes_the_bulk(on_postgres: Any) -> None:
+async def test_cancelling_a_bulk_in_the_middle_undoes_it(on_postgres: Any) -> None:
     events = [make_new(payload="x" * 2000) for _ in range(5 * BLOCK_ROWS)]
     for turns in range(0, 12, 2):
         task = asyncio.create_task(on_postgres.add(events))
@@ -174,7 +174,7 @@ async def test_a_bulk_is_text_in_whatever_encoding_the_transaction_has(on_postgr
     assert {(event.payload, event.tenant) for event in await found(on_postgres, ids)} == {("é", "é")}
 
 
-async def test_a_bulk_minds_no_codec_of_the_transaction(on_postgres: Any) -> None:
+async def test_a_bulk_is_independent_of_codecs_of_the_transaction(on_postgres: Any) -> None:
     def refuse(value: Any) -> Any:
         raise AssertionError(f"{value!r} went through a codec of the user's")
 

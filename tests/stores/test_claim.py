@@ -24,7 +24,7 @@ async def test_a_claim_takes_the_oldest_of_a_lane_first(store: Any) -> None:
     assert [first.id, *(event.id for event in rest)] == [oldest.id, middle.id, newest.id]
 
 
-async def test_each_lane_has_its_own_order_and_its_own_room(store: Any) -> None:
+async def test_each_lane_of_a_claim_has_its_own_order_and_limit(store: Any) -> None:
     of_a = [make_new(type="a", due=START - ago * HOUR) for ago in (3, 2, 1)]
     of_b = [make_new(type="b", due=START - ago * DAY) for ago in (3, 2, 1)]
     await store.add(of_a + of_b)
@@ -39,7 +39,7 @@ async def test_a_claim_takes_only_the_lanes_that_it_serves(store: Any) -> None:
 
 
 @pytest.mark.parametrize("room", [{}, {LANE: 0}, {"handler:unknown": 5}])
-async def test_no_room_and_no_such_lane_take_nothing(store: Any, room: dict[str, int]) -> None:
+async def test_a_claim_with_no_limit_or_of_an_unknown_lane_takes_nothing(store: Any, room: dict[str, int]) -> None:
     await store.add([make_new()])
     assert await store.claim("w1", room, LEASE) == []
 
@@ -61,7 +61,7 @@ async def test_claims_at_once_on_one_store_get_different_events(store: Any) -> N
     assert {event.version for event in claimed} == {2}
 
 
-async def test_a_claim_under_way_is_passed_by_and_not_taken_twice(opened: OpenStore) -> None:
+async def test_events_locked_by_a_claim_under_way_are_skipped_and_not_taken_twice(opened: OpenStore) -> None:
     one, other = await opened(), await opened()
     await one.add([make_new() for _ in range(10)])
     async with one.begin() as tx:
@@ -74,7 +74,7 @@ async def test_a_claim_under_way_is_passed_by_and_not_taken_twice(opened: OpenSt
     assert {event.version for event in first + second} == {2}
 
 
-async def test_nothing_is_claimed_early_by_a_microsecond(store: Any, clock: ManualClock) -> None:
+async def test_no_event_is_claimed_a_microsecond_early(store: Any, clock: ManualClock) -> None:
     await store.add([make_new(due=START + HOUR)])
     clock.set(START + HOUR - MICROSECOND)
     assert await store.claim("w1", {LANE: 1}, LEASE) == []
@@ -92,7 +92,7 @@ async def test_a_delay_is_counted_from_the_stores_now(store: Any, clock: ManualC
 
 
 @pytest.mark.parametrize("late", [timedelta(), timedelta(seconds=1), timedelta(days=7), timedelta(days=3650)])
-async def test_late_is_claimed_like_on_time(store: Any, clock: ManualClock, late: timedelta) -> None:
+async def test_a_late_event_is_claimed_like_one_on_time(store: Any, clock: ManualClock, late: timedelta) -> None:
     await store.add([make_new()])
     clock.advance(late)
     assert len(await store.claim("w1", {LANE: 1}, LEASE)) == 1
@@ -127,7 +127,7 @@ async def test_a_claim_says_who_holds_it_since_when_and_until_when(store: Any, c
     assert await store.get(new.id) == event
 
 
-async def test_what_is_claimed_is_not_claimed_again(store: Any, clock: ManualClock) -> None:
+async def test_a_claimed_event_is_not_claimed_again(store: Any, clock: ManualClock) -> None:
     await store.add([make_new()])
     await store.claim("w1", {LANE: 1}, LEASE)
     assert await store.claim("w2", {LANE: 1}, LEASE) == []
@@ -137,7 +137,7 @@ async def test_what_is_claimed_is_not_claimed_again(store: Any, clock: ManualClo
 
 @pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED])
-async def test_what_has_ended_is_never_claimed(store: Any, clock: ManualClock, status: Status) -> None:
+async def test_an_event_that_has_ended_is_never_claimed(store: Any, clock: ManualClock, status: Status) -> None:
     await keep(store, make_event(status=status), make_event(status=status, interruptions=2))
     clock.advance(DAY)
     assert await store.claim("w1", {LANE: 5}, LEASE) == []
@@ -145,7 +145,7 @@ async def test_what_has_ended_is_never_claimed(store: Any, clock: ManualClock, s
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_what_is_held_is_never_claimed(store: Any, clock: ManualClock) -> None:
+async def test_a_held_event_is_never_claimed(store: Any, clock: ManualClock) -> None:
     await keep(store, make_event(held="paused"), make_event(held="paused", interruptions=1))
     clock.advance(DAY)
     assert await store.claim("w1", {LANE: 5}, LEASE) == []
@@ -153,7 +153,9 @@ async def test_what_is_held_is_never_claimed(store: Any, clock: ManualClock) -> 
 
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.PROCESSING])
-async def test_the_database_refuses_a_trap(store: Any, status: Status) -> None:
+async def test_the_database_refuses_an_event_that_waits_for_neither_a_time_nor_a_reason(
+    store: Any, status: Status
+) -> None:
     """Waiting for neither a time nor a reason, nobody would ever claim it."""
     trapped = msgspec.structs.replace(make_event(status=status), ready=None, held=None)
     with pytest.raises(Exception, match=r"(?i)constraint"):
@@ -173,7 +175,7 @@ async def test_a_claim_that_is_rolled_back_never_was(store: Any) -> None:
 # -- the horizon
 
 
-async def test_where_all_that_is_ready_is_known_the_horizon_is_what_will_be(store: Any) -> None:
+async def test_beyond_a_known_frontier_the_horizon_is_the_next_event_that_will_be_ready(store: Any) -> None:
     dues = [("a", START - MINUTE), ("a", START + MINUTE), ("b", START + HOUR)]
     await store.add([make_new(type=type, due=due) for type, due in dues])
     horizon, _ = await store.horizon([A, B], KnownFrontier({A: NOT_YET}))
@@ -209,7 +211,7 @@ async def test_the_horizon_sees_only_the_lanes_asked_about(store: Any) -> None:
     assert (await horizon(store, A, B)).fresh == MINUTE
 
 
-async def test_the_horizon_tells_of_leases_apart(store: Any) -> None:
+async def test_the_horizon_tells_of_leases_separately(store: Any) -> None:
     await store.add([make_new(), make_new(due=START + HOUR)])
     await store.claim("w1", {LANE: 5}, LEASE)
     assert await horizon(store, LANE) == (HOUR, None, LEASE)
@@ -218,7 +220,7 @@ async def test_the_horizon_tells_of_leases_apart(store: Any) -> None:
 # -- as of an instant
 
 
-async def test_what_became_ready_after_an_instant_can_be_left(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_can_leave_events_that_became_ready_after_an_instant(store: Any, clock: ManualClock) -> None:
     old, new = await store.add([make_new(due=START), make_new(due=START + SECOND)])
     clock.advance(seconds=2)
     assert await store.claim_these("w1", [new], [LANE], 5, LEASE, START) == []
@@ -232,7 +234,7 @@ async def test_an_instant_that_lies_ahead_makes_nothing_ready(store: Any) -> Non
     assert await store.claim("w1", {LANE: 5}, LEASE, NO_FRONTIER, START + HOUR) == []
 
 
-async def test_a_lease_that_ended_after_an_instant_can_be_left(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_can_leave_leases_that_ended_after_an_instant(store: Any, clock: ManualClock) -> None:
     await store.add([make_new()])
     await store.claim("gone", {LANE: 1}, LEASE)
     clock.advance(LEASE)

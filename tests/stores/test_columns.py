@@ -90,7 +90,7 @@ async def test_a_new_event_has_columns_of_events_and_may_have_a_delay(store: Any
 
 
 @pytest.mark.broken_rows("its heads have no schedules")
-async def test_one_field_more_needs_nothing_but_a_column(empty_url: str) -> None:
+async def test_a_new_field_of_a_record_needs_nothing_but_a_column(empty_url: str) -> None:
     """In a process of its own, where the records have that field before anybody else imports them."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.stores.one_field_more", empty_url, stderr=asyncio.subprocess.PIPE

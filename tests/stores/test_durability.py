@@ -55,14 +55,14 @@ async def test_sqlite_waits_for_the_disk_at_every_commit(lite: SqliteStore) -> N
             assert await tx.fetchval("PRAGMA synchronous") == FULL  # type: ignore[attr-defined]
 
 
-async def test_sqlite_waits_for_the_disk_again_after_a_start(lite: SqliteStore) -> None:
+async def test_sqlite_waits_for_the_disk_again_after_starting_an_event(lite: SqliteStore) -> None:
     """What is started is reserved on disk, and so `start` alone does not wait."""
     events, _ = await lite.start(await reserved(lite), LEASE, LEASE, "w1")
     assert len(events) == 1
     assert levels(lite) == [FULL, FULL]
 
 
-async def test_sqlite_waits_for_the_disk_again_after_a_start_that_could_not_begin(lite: SqliteStore) -> None:
+async def test_sqlite_waits_for_the_disk_again_when_starting_an_event_could_not_begin(lite: SqliteStore) -> None:
     ahead = await reserved(lite)
     other = apsw.Connection(lite.path)
     other.execute("BEGIN IMMEDIATE")
@@ -73,7 +73,7 @@ async def test_sqlite_waits_for_the_disk_again_after_a_start_that_could_not_begi
 
 
 @pytest.mark.parametrize("how", ["ABORT", "ROLLBACK", "FAIL"])
-async def test_sqlite_waits_for_the_disk_again_after_a_start_that_failed(lite: SqliteStore, how: str) -> None:
+async def test_sqlite_waits_for_the_disk_again_after_starting_an_event_failed(lite: SqliteStore, how: str) -> None:
     ahead = await reserved(lite)
     async with lite.begin() as tx:
         planted = f"CREATE TRIGGER planted BEFORE UPDATE ON events BEGIN SELECT RAISE({how}, 'planted'); END"
@@ -121,7 +121,7 @@ async def settings(store: PostgresStore) -> list[str]:
         return [await connection.fetchval("SHOW synchronous_commit") for connection in connections]
 
 
-async def test_nobody_else_waits_for_the_disk_here(careless: str) -> None:
+async def test_the_server_of_these_tests_does_not_wait_for_the_disk_by_itself(careless: str) -> None:
     connection = await asyncpg.connect(careless)
     assert await connection.fetchval("SHOW synchronous_commit") == "off", "else these tests would prove nothing"
     await connection.close()
@@ -140,13 +140,13 @@ async def test_postgres_waits_for_the_disk_at_every_commit(served: PostgresStore
         assert await connection.fetchval("SHOW synchronous_commit") == ON
 
 
-async def test_postgres_waits_for_the_disk_again_after_a_start(served: PostgresStore) -> None:
+async def test_postgres_waits_for_the_disk_again_after_starting_an_event(served: PostgresStore) -> None:
     events, _ = await served.start(await reserved(served), LEASE, LEASE, "w1")
     assert len(events) == 1
     assert set(await settings(served)) == {ON}
 
 
-async def test_postgres_waits_for_the_disk_again_after_a_start_that_failed(served: PostgresStore) -> None:
+async def test_postgres_waits_for_the_disk_again_after_starting_an_event_failed(served: PostgresStore) -> None:
     ahead = await reserved(served)
     async with served.begin() as tx:
         await tx.execute("ALTER TABLE duly.events ADD CONSTRAINT planted CHECK (status <> 'PROCESSING') NOT VALID")

@@ -22,13 +22,13 @@ def usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
-async def test_a_new_file_and_what_stands_beside_it_are_their_owners_alone(tmp_path: Path) -> None:
+async def test_a_new_database_file_and_its_companions_are_readable_by_the_owner_alone(tmp_path: Path) -> None:
     async with Duly(f"sqlite:///{tmp_path}/duly.db") as app:
         await app.after(HOUR, "x")
         assert modes(tmp_path) == {"duly.db": 0o600, "duly.db-wal": 0o600, "duly.db-shm": 0o600}
 
 
-async def test_a_file_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+async def test_an_existing_database_file_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "duly.db"
     path.touch(mode=0o660)
     path.chmod(0o660)

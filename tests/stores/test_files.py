@@ -18,7 +18,7 @@ async def opened(path: Path) -> list[FileCreated]:
         return told
 
 
-async def test_a_new_file_in_a_folder_that_exists_is_made_and_told_of_once(
+async def test_a_new_database_file_in_an_existing_folder_is_made_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "duly"):
@@ -27,14 +27,14 @@ async def test_a_new_file_in_a_folder_that_exists_is_made_and_told_of_once(
     assert [record.getMessage() for record in caplog.records] == [f"store.created file={tmp_path / 'new.db'}"]
 
 
-async def test_a_folder_is_not_made(tmp_path: Path) -> None:
+async def test_a_missing_folder_of_a_database_file_is_not_made(tmp_path: Path) -> None:
     said = f"^there is no folder {tmp_path / 'typo'} for the database duly.db: make it, or correct the path$"
     with pytest.raises(StoreError, match=said):
         await opened(tmp_path / "typo" / "duly.db")
     assert not (tmp_path / "typo").exists()
 
 
-async def test_what_is_in_memory_is_no_file() -> None:
+async def test_a_database_in_memory_makes_no_file() -> None:
     duly, told = Duly("sqlite://"), list[FileCreated]()
     duly.observe(told.append, FileCreated)
     async with duly:

@@ -10,13 +10,13 @@ from tests.make import DAY, HOUR, LEASE, START, make_event, make_new
 from tests.stores.rows import keep
 
 
-async def test_the_newest_come_first(store: Any) -> None:
+async def test_events_are_found_newest_first(store: Any) -> None:
     ids = await store.add([make_new() for _ in range(5)])
     assert [event.id for event in await store.find(Everything(), limit=10)] == sorted(ids, reverse=True)
 
 
 @pytest.mark.parametrize("page", [1, 3, 7, 10, 100])
-async def test_pages_tell_of_each_event_once(store: Any, page: int) -> None:
+async def test_pages_contain_each_event_once(store: Any, page: int) -> None:
     ids = await store.add([make_new() for _ in range(10)])
     found: list[Event] = []
     while more := await store.find(OfType("greet"), limit=page, after=found[-1].id if found else None):
@@ -25,7 +25,7 @@ async def test_pages_tell_of_each_event_once(store: Any, page: int) -> None:
     assert [event.id for event in found] == sorted(ids, reverse=True)
 
 
-async def test_what_arrives_meanwhile_does_not_shift_the_pages(store: Any) -> None:
+async def test_events_that_arrive_meanwhile_do_not_shift_the_pages(store: Any) -> None:
     ids = sorted(await store.add([make_new() for _ in range(4)]), reverse=True)
     first = await store.find(Everything(), limit=2)
     await store.add([make_new()])
@@ -62,7 +62,7 @@ async def test_each_status_can_be_looked_for(store: Any, status: Status) -> None
 @pytest.mark.parametrize(
     "text", ["it's", "100%", ":now", "$1", "{where}", "--", "ключ", "🎂", "\\", '"', "a;b", "nul\x00", "\ud800"]
 )
-async def test_no_text_is_more_than_text(store: Any, text: str) -> None:
+async def test_any_text_in_a_search_is_only_text(store: Any, text: str) -> None:
     await store.add([make_new(key="other")])
     assert await store.find(WithKey(text), limit=10) == []
     assert len(await store.find(~WithKey(text), limit=10)) == 1
@@ -85,7 +85,7 @@ async def test_an_error_is_found_by_what_it_says(store: Any, text: str, found: b
     assert ErrorLike(text).matches(dead, START) is found
 
 
-async def test_nothing_is_found_under_an_unknown_id(store: Any) -> None:
+async def test_no_event_is_found_under_an_unknown_id(store: Any) -> None:
     assert await store.get(new_id()) is None
     assert await store.lock(new_id()) is None
 
@@ -99,7 +99,7 @@ async def test_a_key_belongs_to_the_event_that_was_not_cancelled(store: Any) -> 
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_the_overview_counts_what_is_not_done(store: Any) -> None:
+async def test_the_overview_counts_events_that_are_not_done(store: Any) -> None:
     await store.add([make_new(type="a", due=START - HOUR), make_new(type="a"), make_new(type="b", due=START + DAY)])
     await store.claim("w1", {"handler:b": 5}, LEASE)
     done = [make_event(type="a", status=status) for status in (Status.COMPLETED, Status.CANCELLED, Status.SKIPPED)]

@@ -60,18 +60,18 @@ async def test_planting_skips_the_occurrences_that_are_taken(store: Any) -> None
     assert await store.head(schedule.series) is None
 
 
-async def test_planting_nothing_plants_nothing(store: Any) -> None:
+async def test_planting_no_heads_does_nothing(store: Any) -> None:
     assert await store.plant([]) == set()
 
 
-async def test_one_can_ask_which_occurrences_are_taken(store: Any) -> None:
+async def test_the_store_tells_which_occurrences_are_taken(store: Any) -> None:
     await keep(store, make_event(series="schedule:a", occurrence="noon"))
     asked = [("schedule:a", "noon"), ("schedule:a", "midnight"), ("schedule:b", "noon")]
     assert await store.taken(asked) == {("schedule:a", "noon")}
     assert await store.taken([]) == set()
 
 
-async def test_a_head_fires_as_the_occurrence_it_is_told(store: Any) -> None:
+async def test_a_head_fires_as_the_given_occurrence(store: Any) -> None:
     schedule = make_schedule()
     head = make_head(schedule, due=START)
     await store.plant([head])
@@ -88,7 +88,7 @@ async def test_a_head_fires_as_the_occurrence_it_is_told(store: Any) -> None:
     assert await store.plant([next]) == {next.id}, "its place is free"
 
 
-async def test_heads_that_became_ready_after_an_instant_can_be_left(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_can_leave_heads_that_became_ready_after_an_instant(store: Any, clock: ManualClock) -> None:
     head = make_head(make_schedule(), due=START + HOUR)
     await store.plant([head])
     clock.advance(2 * HOUR)
@@ -179,7 +179,7 @@ async def test_why_no_head_follows_is_kept_on_each_schedule_and_can_be_cleared(s
     assert stored(found) == broken
 
 
-async def test_heads_and_timers_are_claimed_apart(store: Any) -> None:
+async def test_heads_and_timers_are_claimed_separately(store: Any) -> None:
     head, timer = make_head(make_schedule()), make_new()
     await store.plant([head])
     await store.add([timer])
@@ -187,7 +187,7 @@ async def test_heads_and_timers_are_claimed_apart(store: Any) -> None:
     assert [event.id for event in (await store.due_heads({LANE: 5})).heads] == [head.id]
 
 
-async def test_a_series_with_more_than_a_batch_is_held_reheld_gated_and_cancelled_whole(
+async def test_a_series_larger_than_a_batch_is_held_reheld_gated_and_cancelled_whole(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.stores.schedule_statements.BATCH_ROWS", 3)

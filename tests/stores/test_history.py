@@ -42,7 +42,7 @@ async def test_the_history_answers_what_people_ask(store: Any, clock: ManualCloc
     ]
 
 
-async def test_what_people_did_is_told_beside_what_workers_did(store: Any, clock: ManualClock) -> None:
+async def test_the_history_has_acts_of_people_beside_those_of_workers(store: Any, clock: ManualClock) -> None:
     events = Events(store)
     [id] = await store.add([make_new(due=START + HOUR, retry=Retry(max_attempts=1))])
     await events.reschedule(id, START + MINUTE, by="ada")

@@ -61,7 +61,9 @@ SERIES, USER, TYPE = OfSeries("schedule:1"), OfUser("1"), OfType("greet")
         (Compare("tenant", "=", 7), (), True),
     ],
 )
-def test_what_an_index_answers_leads(spec: Spec, leading: tuple[Spec, ...], leaves: bool) -> None:
+def test_the_part_of_a_spec_that_an_index_answers_comes_first(
+    spec: Spec, leading: tuple[Spec, ...], leaves: bool
+) -> None:
     found = index_choice(spec)
     assert compile_spec(found.spec, SPECS) in (compile_spec(each, SPECS) for each in _written(leading))
     assert found.leaves is leaves

@@ -51,7 +51,7 @@ async def test_each_instant_is_due_at_itself_and_not_before(store: Any, clock: M
         assert [event.due for event in await store.claim("w1", {LANE: 1}, LEASE)] == [due]
 
 
-async def test_neighbours_are_told_apart_by_a_search(store: Any) -> None:
+async def test_a_search_tells_apart_instants_a_microsecond_apart(store: Any) -> None:
     await store.add([make_new(due=due) for due in FAR])
     for due in FAR:
         assert [event.due for event in await store.find(DueBetween(due, due + MICROSECOND), limit=10)] == [due]
@@ -150,7 +150,7 @@ async def test_a_lease_is_real_time_whatever_the_servers_zone(in_brussels: Any, 
     assert (await in_brussels.get(event.id)).ready == clock.now() + timedelta(days=1)
 
 
-async def test_a_move_is_told_in_utc_whatever_the_servers_zone(in_brussels: Any) -> None:
+async def test_the_history_of_a_move_is_in_utc_whatever_the_servers_zone(in_brussels: Any) -> None:
     await in_brussels.put([make_new(key="k", due=WINTER)])
     [(event, _)] = await in_brussels.put([make_new(key="k", due=WINTER + SUMMER)])
     [entry] = await in_brussels.history(event.id)

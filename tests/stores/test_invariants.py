@@ -77,7 +77,7 @@ async def due_heads(app: Duly, lane: str) -> HeadsClaimed:
         return await succeed_heads(tx, found, found.now, Claimant("w1", LEASE))
 
 
-async def test_nothing_contradicts_anything_in_a_world_with_one_of_everything(world: Duly) -> None:
+async def test_a_database_with_one_of_everything_violates_no_invariant(world: Duly) -> None:
     events = await world.events.find(limit=100)
     assert {event.status.value for event in events} == {
         "PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED",
@@ -222,7 +222,7 @@ BREAKS: dict[str, list[tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("invariant", BREAKS)
-async def test_each_way_to_break_it_is_found(world: Duly, invariant: str) -> None:
+async def test_each_way_to_break_an_invariant_is_found(world: Duly, invariant: str) -> None:
     for told, *statements in BREAKS[invariant]:
         found = await broken_by(world.store, statements)
         assert [one for one in found if one.invariant == invariant and told in str(one)], (told, statements, found)
@@ -246,12 +246,14 @@ class Undone(Exception):
     """Ends a transaction of which nothing is to be kept."""
 
 
-def test_there_is_a_way_to_break_each() -> None:
+def test_this_module_has_a_way_to_break_each_invariant() -> None:
     assert {*BREAKS, "examined"} == set(names_in(INVARIANTS, "postgres"))
 
 
 @pytest.mark.broken_rows("one of its events could be claimed too early", "columns_agree")
-async def test_only_so_many_of_the_newest_events_are_read(store: Any, clock: ManualClock, url: str) -> None:
+async def test_the_check_of_invariants_reads_only_so_many_of_the_newest_events(
+    store: Any, clock: ManualClock, url: str
+) -> None:
     oldest, *_ = sorted(await store.add([make_new(due=clock.now() + HOUR) for _ in range(3)]))
     await write(store, "UPDATE duly.events SET ready = created WHERE id = $1", oldest)
     early = Violation("columns_agree", "event", oldest, "would be claimed before it is due")
@@ -262,7 +264,7 @@ async def test_only_so_many_of_the_newest_events_are_read(store: Any, clock: Man
     assert list(violations(url)) == [early], "as it is found after each test"
 
 
-def test_a_test_may_break_what_it_names_and_nothing_else(request: pytest.FixtureRequest) -> None:
+def test_a_test_may_break_the_invariants_it_names_and_no_others(request: pytest.FixtureRequest) -> None:
     assert allowed(request.node) == frozenset()
     request.node.add_marker(pytest.mark.broken_rows("it says why", "heads_have_owners"))
     assert allowed(request.node) == {"heads_have_owners"}
@@ -270,13 +272,13 @@ def test_a_test_may_break_what_it_names_and_nothing_else(request: pytest.Fixture
     assert allowed(request.node) == ALL
 
 
-async def test_what_is_still_being_released_contradicts_nothing(world: Duly) -> None:
+async def test_events_that_are_still_being_released_violate_no_invariant(world: Duly) -> None:
     """Whoever releases it may have died."""
     assert await world.store.unpark("default", "shop") is not None
     assert (await world.store.invariants()).violations == []
 
 
-async def test_a_series_that_ended_or_was_given_up_contradicts_nothing(duly: OpenDuly, clock: ManualClock) -> None:
+async def test_a_series_that_ended_or_was_given_up_violates_no_invariant(duly: OpenDuly, clock: ManualClock) -> None:
     app = await duly()
     ada = await app.users.add(**a_user(anniversary="2020-06-01"))
     await app.users.update(ada.id, anniversary=None)

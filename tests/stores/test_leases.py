@@ -126,7 +126,7 @@ async def test_giving_an_interrupted_event_back_counts_nothing(store: Any, clock
     assert (again.attempts, again.interruptions, again.version) == (0, 1, 4)
 
 
-async def test_the_fifth_interruption_ends_it(store: Any, clock: ManualClock) -> None:
+async def test_the_fifth_interruption_makes_a_dead_letter(store: Any, clock: ManualClock) -> None:
     event = await interrupt(store, clock, MAX_INTERRUPTIONS - 1)
     assert (event.status, event.interruptions) == (Status.PROCESSING, 4)
     clock.advance(LEASE)
@@ -157,7 +157,7 @@ async def test_replay_brings_a_dead_letter_back_with_both_counters_reset(store: 
     assert (again.id, again.version) == (dead.id, dead.version + 1)
 
 
-async def test_a_lease_can_be_pushed_on(store: Any, clock: ManualClock) -> None:
+async def test_a_lease_can_be_renewed(store: Any, clock: ManualClock) -> None:
     [event] = await claimed_by("w1", store)
     clock.advance(LEASE - MICROSECOND)
     assert await store.renew([Claim(event.id, event.version)], LEASE) == {event.id}
@@ -166,7 +166,7 @@ async def test_a_lease_can_be_pushed_on(store: Any, clock: ManualClock) -> None:
     assert (await store.get(event.id)).ready == clock.now() + MICROSECOND
 
 
-async def test_only_the_version_that_holds_it_renews(store: Any, clock: ManualClock) -> None:
+async def test_only_the_version_that_holds_a_lease_renews_it(store: Any, clock: ManualClock) -> None:
     [mine, other] = await claimed_by("w1", store, make_new(), make_new())
     clock.advance(LEASE)
     [(taken, _)] = await store.claim_interrupted("w2", [LANE], LEASE)
@@ -180,11 +180,11 @@ async def test_only_the_version_that_holds_it_renews(store: Any, clock: ManualCl
 
 @pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("status", [Status.PENDING, Status.COMPLETED, Status.FAILED, Status.CANCELLED])
-async def test_what_is_not_under_way_has_no_lease_to_renew(store: Any, status: Status) -> None:
+async def test_an_event_that_is_not_under_way_has_no_lease_to_renew(store: Any, status: Status) -> None:
     [event] = await keep(store, make_event(status=status))
     assert await store.renew([Claim(event.id, event.version)], LEASE) == set()
     assert await store.get(event.id) == event
 
 
-async def test_renewing_nothing_renews_nothing(store: Any) -> None:
+async def test_renewing_no_leases_does_nothing(store: Any) -> None:
     assert await store.renew([], LEASE) == set()

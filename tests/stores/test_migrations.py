@@ -105,7 +105,7 @@ async def test_without_leave_to_migrate_an_empty_database_says_what_to_do(empty_
             pass
 
 
-async def test_an_open_that_failed_leaves_nothing_running(empty_url: str) -> None:
+async def test_a_store_that_failed_to_open_leaves_nothing_running(empty_url: str) -> None:
     before = set(threading.enumerate())
     with pytest.raises(SchemaMismatch):
         await store_on(empty_url).open(migrate=False)
@@ -158,7 +158,7 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_what_version_1_had_delivered_is_still_told_in_the_history(
+async def test_deliveries_of_version_1_are_still_in_the_history(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Version 1 wrote a row of history beside each completed event; since version 2 the event is that row."""
@@ -197,7 +197,7 @@ async def test_what_version_1_had_delivered_is_still_told_in_the_history(
     ]
 
 
-async def test_the_heads_of_version_2_go_on(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_heads_of_version_2_still_fire(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Since version 3 an event knows the instant that its rule gave, and the zone."""
     store = store_on(empty_url)
     second = migrations(store.dialect)[:2]
@@ -238,7 +238,7 @@ async def test_the_heads_of_version_2_go_on(empty_url: str, monkeypatch: pytest.
     assert (shown.next_at, shown.timezone, shown.policies_json) == (START + 2 * HOUR, "UTC", None)
 
 
-async def test_admin_keys_of_before_may_still_name_any_tenant_and_it_is_said(empty_url: str) -> None:
+async def test_admin_keys_from_before_may_still_name_any_tenant_and_the_migration_says_so(empty_url: str) -> None:
     store = store_on(empty_url)
     await store.connect()
     every = migrations(store.dialect)
@@ -266,7 +266,7 @@ async def test_admin_keys_of_before_may_still_name_any_tenant_and_it_is_said(emp
         await store.close()
 
 
-async def test_what_was_there_before_counts_as_codes(empty_url: str) -> None:
+async def test_rows_from_before_the_column_via_count_as_codes(empty_url: str) -> None:
     store = store_on(empty_url)
     await store.connect()
     try:

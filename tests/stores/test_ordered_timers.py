@@ -24,7 +24,7 @@ async def acts(store: Any, event: Event) -> list[str]:
     return [entry.act for entry in await store.history(event.id)]
 
 
-async def test_a_newer_wish_moves_a_timer_and_an_older_one_does_not(store: Any) -> None:
+async def test_a_newer_command_moves_a_timer_and_an_older_one_does_not(store: Any) -> None:
     first = await put(store, 5, due=START + HOUR)
     assert (await put(store, 7, due=START + 2 * HOUR)).due == START + 2 * HOUR
     for older in (6, 5, 1):
@@ -32,7 +32,7 @@ async def test_a_newer_wish_moves_a_timer_and_an_older_one_does_not(store: Any) 
     assert await acts(store, first) == ["moved"]
 
 
-async def test_a_wish_that_comes_again_changes_nothing_whoever_has_changed_it_since(store: Any) -> None:
+async def test_a_redelivered_command_changes_nothing_whoever_has_changed_the_timer_since(store: Any) -> None:
     await put(store, 5, due=START + HOUR)
     moved = await put(store, None, due=START + 2 * HOUR)
     assert moved.due == START + 2 * HOUR
@@ -40,7 +40,7 @@ async def test_a_wish_that_comes_again_changes_nothing_whoever_has_changed_it_si
     assert (await put(store, 6, due=START + 3 * HOUR)).due == START + 3 * HOUR
 
 
-async def test_a_newer_wish_counts_even_if_it_says_what_is_so_already(store: Any) -> None:
+async def test_a_newer_command_counts_even_if_it_changes_nothing(store: Any) -> None:
     """To move a timer away and back again: the middle one, late, must not undo the last."""
     first = await put(store, 1, due=START + HOUR)
     assert await put(store, 3, due=START + HOUR) == first
@@ -48,18 +48,20 @@ async def test_a_newer_wish_counts_even_if_it_says_what_is_so_already(store: Any
     assert await acts(store, first) == [], "nothing was moved"
 
 
-async def test_all_but_the_due_time_of_an_older_wish_is_ignored_as_well(store: Any) -> None:
+async def test_every_field_of_an_older_command_is_ignored(store: Any) -> None:
     newer = await put(store, 2, due=START + HOUR, correlation_id="new", payload=2)
     assert await put(store, 1, due=START + HOUR, correlation_id="old", payload=1) == newer
 
 
-async def test_what_was_never_asked_for_in_order_is_moved_by_whoever_asks(store: Any) -> None:
+async def test_a_timer_that_was_put_without_an_order_is_moved_by_any_command(store: Any) -> None:
     await put(store, None, due=START + HOUR)
     assert (await put(store, 5, due=START + 2 * HOUR)).due == START + 2 * HOUR
     assert (await put(store, 4, due=START + MINUTE)).due == START + 2 * HOUR
 
 
-async def test_what_has_started_or_ended_is_left_alone_by_a_newer_wish(store: Any, clock: ManualClock) -> None:
+async def test_a_timer_that_has_started_or_ended_is_left_alone_by_a_newer_command(
+    store: Any, clock: ManualClock
+) -> None:
     await put(store, 1)
     [claimed] = await store.claim("w1", {LANE: 10}, LEASE)
     assert (await put(store, 2, due=START + HOUR)).due == START
@@ -68,7 +70,7 @@ async def test_what_has_started_or_ended_is_left_alone_by_a_newer_wish(store: An
     assert await acts(store, claimed) == ["delivered"]
 
 
-async def test_a_wish_that_comes_again_revives_nothing_that_was_cancelled(store: Any) -> None:
+async def test_a_redelivered_command_revives_no_cancelled_timer(store: Any) -> None:
     first = await put(store, 5, due=START + HOUR)
     cancelled = await Events(store).cancel(first.id)
     for older in (5, 4):
@@ -76,7 +78,7 @@ async def test_a_wish_that_comes_again_revives_nothing_that_was_cancelled(store:
     assert await store.by_key("default", "k") is None
 
 
-async def test_a_newer_wish_after_a_cancel_is_a_new_timer(store: Any) -> None:
+async def test_a_newer_command_after_a_cancel_is_a_new_timer(store: Any) -> None:
     first = await put(store, 5, due=START + HOUR)
     await Events(store).cancel(first.id)
     second = await put(store, 6, due=START + HOUR)
@@ -88,7 +90,7 @@ async def test_a_newer_wish_after_a_cancel_is_a_new_timer(store: Any) -> None:
     assert (await put(store, None, due=START + HOUR)).status is Status.PENDING, "who gives no order may always"
 
 
-async def test_a_wish_that_was_cancelled_does_not_move_what_somebody_has_put_since(store: Any) -> None:
+async def test_a_command_whose_timer_was_cancelled_does_not_move_a_timer_put_since(store: Any) -> None:
     await Events(store).cancel((await put(store, 5, due=START + HOUR)).id)
     since = await put(store, None, due=START + 2 * HOUR)
     assert await put(store, 5, due=START + HOUR) == since
@@ -96,7 +98,7 @@ async def test_a_wish_that_was_cancelled_does_not_move_what_somebody_has_put_sin
     assert (await put(store, 6, due=START + HOUR)).id == since.id
 
 
-async def test_one_that_was_cancelled_takes_no_others_of_its_batch_along(store: Any) -> None:
+async def test_a_cancelled_timer_does_not_affect_others_of_its_batch(store: Any) -> None:
     cancelled = await Events(store).cancel((await put(store, 5)).id)
     others = [make_new(key=key, asked=5) for key in ("a", "z")]
     added = await store.put([others[0], make_new(key="k", asked=5), others[1]])
@@ -108,7 +110,7 @@ async def test_one_that_was_cancelled_takes_no_others_of_its_batch_along(store: 
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_a_wish_that_comes_again_while_somebody_cancels_revives_nothing(opened: OpenStore) -> None:
+async def test_a_command_redelivered_during_a_cancel_revives_nothing(opened: OpenStore) -> None:
     one, other = await opened(), await opened()
     await put(one, 5, due=START + HOUR)
     async with one.begin() as tx:
@@ -120,7 +122,7 @@ async def test_a_wish_that_comes_again_while_somebody_cancels_revives_nothing(op
     assert await one.by_key("default", "k") is None
 
 
-async def test_many_wishes_in_any_order_from_several_processes_end_with_the_newest(opened: OpenStore) -> None:
+async def test_many_commands_in_any_order_from_several_processes_end_with_the_newest(opened: OpenStore) -> None:
     stores = [await opened() for _ in range(3)]
     orders = list(range(1, 61))
     random.shuffle(orders)

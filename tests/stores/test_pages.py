@@ -79,7 +79,7 @@ asked = st.builds(lambda lead, rest: lead & rest, st.sampled_from(LEADS), st.jus
     limit=st.integers(1, 5),
     examine=st.integers(1, 6),
 )
-async def test_pages_together_tell_what_one_answer_tells(
+async def test_pages_together_contain_what_one_answer_contains(
     store: Any, crowd: list[Event], specs: list[Spec], limit: int, examine: int
 ) -> None:
     await write(store, "DELETE FROM duly.events")
@@ -93,7 +93,7 @@ async def test_pages_together_tell_what_one_answer_tells(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(crowd=crowds, newcomers=crowds, spec=asked | combined, limit=st.integers(1, 4), examine=st.integers(1, 5))
-async def test_what_comes_meanwhile_neither_hides_nor_repeats_what_was_there(
+async def test_events_added_meanwhile_neither_hide_nor_repeat_others(
     store: Any, crowd: list[Event], newcomers: list[Event], spec: Spec, limit: int, examine: int
 ) -> None:
     """Newcomers are newer than all, or their ids lie anywhere among the others', as those of another process may."""
@@ -123,7 +123,7 @@ def _near(id: str, n: int) -> str:
 
 
 @pytest.mark.parametrize("tenant", ["default", "acme"])
-async def test_a_page_ends_where_it_has_looked_at_enough(store: Any, tenant: str) -> None:
+async def test_a_page_ends_when_it_has_examined_enough_rows(store: Any, tenant: str) -> None:
     await store.add([make_new(tenant="other", type="wanted") for _ in range(5)] if tenant != "default" else [])
     all_ids = sorted(await store.add([make_new(tenant=tenant) for _ in range(25)]), reverse=True)
     [wanted] = await store.add([make_new(tenant=tenant, type="wanted")])
@@ -133,7 +133,7 @@ async def test_a_page_ends_where_it_has_looked_at_enough(store: Any, tenant: str
 
 
 @pytest.mark.parametrize("tenant_session", [False, True])
-async def test_the_usual_tenant_is_told_nobody_elses_ids(store: Any, tenant_session: bool) -> None:
+async def test_the_default_tenant_is_told_no_ids_of_other_tenants(store: Any, tenant_session: bool) -> None:
     """Pages of the usual tenant are counted among everybody's events, also where the others' cannot be seen."""
 
     def some() -> list[NewEvent]:
@@ -151,7 +151,7 @@ async def test_the_usual_tenant_is_told_nobody_elses_ids(store: Any, tenant_sess
     assert not turned & {*theirs, own}
 
 
-async def test_a_request_turns_the_pages_of_its_tenant(store: Any) -> None:
+async def test_a_tenant_session_reads_the_pages_of_its_tenant(store: Any) -> None:
     await store.add([make_new(tenant="theirs", type="wanted") for _ in range(10)])
     own = await store.add([make_new(tenant="acme", type="wanted" if n % 5 else "other") for n in range(20)])
     await store.prepare_rls_role()
@@ -164,7 +164,7 @@ async def test_a_request_turns_the_pages_of_its_tenant(store: Any) -> None:
 
 
 @pytest.mark.parametrize("events", [9, 10, 11, 20, 21])
-async def test_the_last_page_knows_that_it_is(store: Any, events: int) -> None:
+async def test_the_last_page_says_that_it_is_the_last(store: Any, events: int) -> None:
     await store.add([make_new() for _ in range(events)])
     pages = await walk(store, OfType("wanted"), limit=10, examine=10)
     assert len(pages) == -(-events // 10)
@@ -180,14 +180,14 @@ async def test_a_full_page_that_is_the_last_says_so(store: Any, limit: int) -> N
 
 
 @pytest.mark.parametrize("spec", [Everything(), OfTenant("acme"), InStatus("FAILED"), OfSeries("schedule:1")])
-async def test_what_an_index_answers_alone_fills_every_page(store: Any, spec: Spec) -> None:
+async def test_a_search_that_an_index_answers_alone_fills_every_page(store: Any, spec: Spec) -> None:
     own: dict[str, Any] = {"tenant": "acme", "status": Status.FAILED, "series": "schedule:1"}
     await keep(store, *(make_event(**own, occurrence=str(n)) for n in range(10)))
     pages = await walk(store, spec, limit=4, examine=1)
     assert [len(page.events) for page in pages] == [4, 4, 2]
 
 
-async def test_dead_letters_are_counted_among_dead_letters(store: Any) -> None:
+async def test_a_search_for_dead_letters_examines_only_dead_letters(store: Any) -> None:
     """Not among all the others, of which there are many more."""
     dead = await keep(store, *(make_event(status=Status.FAILED, type=f"t{n}") for n in range(4)))
     await store.add([make_new() for _ in range(50)])

@@ -68,7 +68,7 @@ async def test_a_destination_is_parked_once_and_tells_why_and_until_when(store: 
     assert [one.destination for one in await store.list_destinations(None, after=("", ""), limit=9)] == [ORIGIN]
 
 
-async def test_what_takes_a_person_outweighs_what_is_tried_again_and_not_the_reverse(store: Any) -> None:
+async def test_disabling_overrides_parking_and_not_the_reverse(store: Any) -> None:
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     assert await store.park("default", ORIGIN, "is disabled: 410", None)
     assert (await known(store)).probe_at is None
@@ -76,7 +76,7 @@ async def test_what_takes_a_person_outweighs_what_is_tried_again_and_not_the_rev
     assert (await known(store)).parked == "is disabled: 410"
 
 
-async def test_an_open_destination_has_nothing_to_open(store: Any) -> None:
+async def test_opening_an_open_destination_does_nothing(store: Any) -> None:
     assert await store.unpark("default", ORIGIN) is None
     await store.limit("default", ORIGIN, 5, None)
     assert await store.unpark("default", ORIGIN) is None
@@ -118,7 +118,7 @@ async def test_a_parked_url_is_told_with_its_origin_and_with_no_other(store: Any
 # -- holding
 
 
-async def test_a_held_event_spends_nothing_and_says_why(store: Any) -> None:
+async def test_a_held_event_spends_no_attempt_and_says_why(store: Any) -> None:
     [event] = await waiting(store)
     kept = await store.get(event.id)
     assert (kept.status, kept.ready, kept.attempts, kept.interruptions) == (Status.PENDING, None, 0, 0)
@@ -129,7 +129,7 @@ async def test_a_held_event_spends_nothing_and_says_why(store: Any) -> None:
     assert (entry.act, entry.worker, entry.attempt, entry.detail) == ("held", "w1", None, kept.held)
 
 
-async def test_what_is_held_is_not_claimed_and_wakes_nobody(store: Any, clock: ManualClock) -> None:
+async def test_a_held_event_is_not_claimed_and_wakes_no_worker(store: Any, clock: ManualClock) -> None:
     await waiting(store, count=3)
     clock.advance(365 * 24 * HOUR)
     assert await store.claim("w1", {LANE: 9}, LEASE) == []
@@ -149,7 +149,7 @@ async def test_a_claim_whose_destination_was_opened_meanwhile_is_given_back(stor
     assert await acts(store, first) == ["given back"]
 
 
-async def test_a_claim_that_was_lost_is_not_held(store: Any, clock: ManualClock) -> None:
+async def test_an_event_whose_claim_was_lost_is_not_held(store: Any, clock: ManualClock) -> None:
     [event] = await claimed(store)
     clock.advance(LEASE)
     [(again, _)] = await store.claim_interrupted("w2", LANES, LEASE)
@@ -158,7 +158,7 @@ async def test_a_claim_that_was_lost_is_not_held(store: Any, clock: ManualClock)
     assert await store.settle([completed(again)], "w2") == {event.id}
 
 
-async def test_all_verdicts_of_a_batch_are_settled_whatever_they_are(store: Any) -> None:
+async def test_all_verdicts_of_a_batch_with_held_events_are_settled(store: Any) -> None:
     events = await claimed(store, count=4)
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     verdicts = [completed, failed, held, given_back]
@@ -189,7 +189,7 @@ async def test_probes_come_after_half_a_minute_and_then_twice_as_far_apart_up_to
     assert apart == [30, 60, 120, 240, 480, 600, 600, 600]
 
 
-async def test_a_destination_that_was_opened_begins_anew(store: Any, clock: ManualClock) -> None:
+async def test_the_probes_of_a_destination_that_was_opened_begin_anew(store: Any, clock: ManualClock) -> None:
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     for _ in range(4):
         clock.advance(LONGEST_PROBE_WAIT)
@@ -201,7 +201,7 @@ async def test_a_destination_that_was_opened_begins_anew(store: Any, clock: Manu
     assert (await known(store)).probe_at == clock.now() + 2 * FIRST_PROBE
 
 
-async def test_one_that_takes_a_person_is_not_tried(store: Any, clock: ManualClock) -> None:
+async def test_a_disabled_destination_is_not_probed(store: Any, clock: ManualClock) -> None:
     await store.park("default", ORIGIN, "is disabled", None)
     clock.advance(24 * HOUR)
     assert await store.unparking() == []
@@ -209,7 +209,7 @@ async def test_one_that_takes_a_person_is_not_tried(store: Any, clock: ManualClo
     assert not await store.probe_now("default", ORIGIN)
 
 
-async def test_many_destinations_are_tried_a_few_at_a_time(store: Any, clock: ManualClock) -> None:
+async def test_many_destinations_are_probed_a_few_at_a_time(store: Any, clock: ManualClock) -> None:
     for number in range(50):
         await store.park("default", f"https://h{number}.example", "is parked: 503", FIRST_PROBE)
     clock.advance(FIRST_PROBE)
@@ -220,7 +220,7 @@ async def test_many_destinations_are_tried_a_few_at_a_time(store: Any, clock: Ma
     assert len(set(tried)) == len(tried) == 50
 
 
-async def test_the_oldest_that_waits_is_what_is_tried(store: Any, clock: ManualClock) -> None:
+async def test_the_oldest_waiting_event_is_the_probe(store: Any, clock: ManualClock) -> None:
     events = await waiting(store, count=3)
     clock.advance(MINUTE)
     [probe] = await store.claim_probe("default", ORIGIN, LANES, "w2", LEASE)
@@ -266,7 +266,7 @@ async def test_a_failed_probe_leaves_the_event_as_it_was(store: Any, clock: Manu
 # -- releasing
 
 
-async def test_what_is_released_is_ready_when_it_was_due_and_claimed_in_that_order(
+async def test_released_events_are_ready_when_they_were_due_and_claimed_in_that_order(
     store: Any, clock: ManualClock
 ) -> None:
     events = await waiting(store, count=5)
@@ -280,7 +280,7 @@ async def test_what_is_released_is_ready_when_it_was_due_and_claimed_in_that_ord
     assert await acts(store, events[0]) == ["held", "released"]
 
 
-async def test_a_release_takes_only_what_waited_for_that(store: Any) -> None:
+async def test_a_release_takes_only_events_that_waited_for_its_destination(store: Any) -> None:
     mine, others = await waiting(store), await waiting(store, tenant="acme")
     [url_only] = await claimed(store)
     await store.park("default", URL, "is disabled: 410", None)
@@ -294,7 +294,7 @@ async def test_a_release_takes_only_what_waited_for_that(store: Any) -> None:
     assert await store.release_parked("default", URL, ORIGIN, 9, "w2") == 1
 
 
-async def test_one_that_was_tried_before_is_ready_at_once(store: Any, clock: ManualClock) -> None:
+async def test_a_released_event_that_was_tried_before_is_ready_at_once(store: Any, clock: ManualClock) -> None:
     [event] = await claimed(store)
     await store.settle([failed(event)], "w1")
     clock.advance(HOUR)
@@ -331,7 +331,7 @@ async def test_putting_the_same_again_leaves_a_held_timer_held(store: Any) -> No
 # -- whoever dies in between
 
 
-async def test_a_worker_that_dies_while_it_tries_leaves_nothing_stuck(store: Any, clock: ManualClock) -> None:
+async def test_a_worker_that_dies_while_it_probes_leaves_nothing_stuck(store: Any, clock: ManualClock) -> None:
     [event] = await waiting(store)
     clock.advance(FIRST_PROBE)
     assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)
@@ -355,7 +355,7 @@ async def everything_is_released_by_a_person(store: Any, clock: ManualClock) -> 
     assert await store.unparking() == []
 
 
-async def test_a_worker_that_dies_after_taking_the_turn_costs_one_turn(store: Any, clock: ManualClock) -> None:
+async def test_a_worker_that_dies_before_its_probe_costs_one_probe_interval(store: Any, clock: ManualClock) -> None:
     await waiting(store)
     clock.advance(FIRST_PROBE)
     await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)  # and here the lights go out
@@ -365,7 +365,7 @@ async def test_a_worker_that_dies_after_taking_the_turn_costs_one_turn(store: An
 
 
 @pytest.mark.parametrize("released", [0, 2])
-async def test_a_worker_that_dies_while_it_releases_leaves_the_rest_to_the_next_look(
+async def test_a_worker_that_dies_while_it_releases_events_leaves_the_rest_to_another(
     store: Any, clock: ManualClock, released: int
 ) -> None:
     events = await waiting(store, count=5)
@@ -389,7 +389,9 @@ async def test_a_destination_that_is_parked_again_while_it_is_released_stays_par
     assert found.since is not None, "whoever is held from now on has somebody to wait for"
 
 
-async def test_where_nothing_waits_it_opens_by_itself(store: Any, clock: ManualClock) -> None:
+async def test_a_destination_for_which_nothing_waits_opens_when_its_probe_is_due(
+    store: Any, clock: ManualClock
+) -> None:
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     clock.advance(FIRST_PROBE)
     assert await look_after_parked(store, LANES, "w1", LEASE) == []
@@ -397,7 +399,9 @@ async def test_where_nothing_waits_it_opens_by_itself(store: Any, clock: ManualC
     await everything_is_released(store, clock)
 
 
-async def test_where_only_something_for_later_waits_it_opens_too(store: Any, clock: ManualClock) -> None:
+async def test_a_destination_for_which_only_later_events_wait_opens_when_its_probe_is_due(
+    store: Any, clock: ManualClock
+) -> None:
     [event] = await waiting(store)
     later = clock.now() + 24 * HOUR
     await store.change(msgspec.structs.replace(await store.get(event.id), due=later), "rescheduled", "ada")
@@ -407,7 +411,7 @@ async def test_where_only_something_for_later_waits_it_opens_too(store: Any, clo
     assert (await store.get(event.id)).ready == later
 
 
-async def test_a_worker_that_cannot_try_it_leaves_it_to_those_who_can(store: Any, clock: ManualClock) -> None:
+async def test_a_worker_that_cannot_probe_a_destination_leaves_it_to_others(store: Any, clock: ManualClock) -> None:
     """One without the extra for webhooks has no lane for them."""
     await waiting(store)
     clock.advance(FIRST_PROBE)
@@ -416,7 +420,9 @@ async def test_a_worker_that_cannot_try_it_leaves_it_to_those_who_can(store: Any
     assert len(await look_after_parked(store, LANES, "w2", LEASE)) == 1, "nor has it taken their turn"
 
 
-async def test_one_that_was_disabled_while_it_was_tried_stays_disabled(store: Any, clock: ManualClock) -> None:
+async def test_a_destination_that_was_disabled_while_it_was_probed_stays_disabled(
+    store: Any, clock: ManualClock
+) -> None:
     await waiting(store)
     clock.advance(FIRST_PROBE)
     [_] = await look_after_parked(store, LANES, "w1", LEASE)
@@ -493,7 +499,7 @@ async def test_no_order_of_holding_and_opening_leaves_an_event_that_nobody_will_
         assert not waits or found.parked is not None or (tenant, ORIGIN, False) in await store.unparking()
 
 
-async def test_two_who_release_at_the_same_time_leave_nothing_behind(opened: OpenStore) -> None:
+async def test_two_workers_that_release_events_at_the_same_time_leave_none_behind(opened: OpenStore) -> None:
     stores: Sequence[Any] = [await opened() for _ in range(3)]
     events = await waiting(stores[0], count=200)
     await stores[0].unpark("default", ORIGIN)

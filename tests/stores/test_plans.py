@@ -337,7 +337,7 @@ async def about_users(tx: Any, *, there: bool) -> AsyncIterator[tuple[str, set[s
 
 
 @pytest.mark.parametrize("statistics", ["none", "of empty tables"])
-async def test_plans_from_before_there_were_users_look_none_of_them_through(
+async def test_query_plans_from_before_there_were_users_scan_no_users(
     new_postgres: Callable[[], str], clock: ManualClock, statistics: str
 ) -> None:
     """Plans are kept as long as a connection lives. When these were made, there was nobody."""
@@ -573,7 +573,7 @@ def test_each_query_of_sqlite_searches_its_index(name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-async def test_statistics_from_before_the_claims_mislead_nobody(
+async def test_statistics_from_before_the_claims_mislead_no_query(
     new_postgres: Callable[[], str], clock: ManualClock, mode: str
 ) -> None:
     """When it was analysed, nothing was claimed. A plan that believes so compares all claims with all verdicts."""
@@ -614,7 +614,7 @@ FLOOD = 20_000
 
 @pytest.mark.parametrize("kind", ["events", "heads"])
 @pytest.mark.timeout(300)
-async def test_a_look_costs_the_same_however_many_tenants_there_are(
+async def test_a_backlog_scan_costs_the_same_however_many_tenants_there_are(
     new_postgres: Callable[[], str], clock: ManualClock, kind: str
 ) -> None:
     pages: dict[int, list[int]] = {}
@@ -646,7 +646,7 @@ async def test_a_look_costs_the_same_however_many_tenants_there_are(
     assert all(abs(a - b) <= 0.1 * a for a, b in zip(few, many, strict=True)), pages
 
 
-async def test_a_look_through_a_flood_steps_over_each_of_it_once(
+async def test_a_backlog_scan_through_a_flood_reads_each_event_once(
     new_postgres: Callable[[], str], clock: ManualClock
 ) -> None:
     """A hundred thousand of one tenant at one instant, and one of another in the middle."""
@@ -679,7 +679,7 @@ FROM generate_series(1, {MANY}) AS n
 """
 
 
-async def test_an_old_plan_lets_no_invariant_compare_each_event_with_each(
+async def test_no_invariant_compares_each_event_with_each_by_an_old_plan(
     new_postgres: Callable[[], str], clock: ManualClock
 ) -> None:
     url = new_postgres()

@@ -74,7 +74,7 @@ async def test_the_history_of_a_move_tells_times_before_1970_too(store: Any) -> 
     assert told_dues(entry) == [old, new]
 
 
-async def test_putting_the_same_again_changes_nothing(store: Any, clock: ManualClock) -> None:
+async def test_putting_the_same_timer_again_changes_nothing(store: Any, clock: ManualClock) -> None:
     same = {"key": "k", "due": START + HOUR, "payload": {"v": 1}, "target": {"webhook": "x"}, "correlation_id": "c"}
     [(first, _)] = await put(store, make_new(**same, retry=Retry(max_attempts=9)))
     clock.advance(MINUTE)
@@ -95,7 +95,7 @@ async def test_putting_the_same_again_changes_nothing(store: Any, clock: ManualC
     ],
     ids=lambda difference: next(iter(difference)),
 )
-async def test_any_difference_is_a_move_there_and_back(store: Any, difference: dict[str, Any]) -> None:
+async def test_any_difference_of_a_timer_is_a_move_there_and_back(store: Any, difference: dict[str, Any]) -> None:
     usual = {"key": "k", "due": START + HOUR, "payload": {"v": 1}}
     [(first, _)] = await put(store, make_new(**usual))
     [(there, change)] = await put(store, make_new(**(usual | difference)))
@@ -112,7 +112,7 @@ async def test_a_delay_put_again_later_moves_the_event(store: Any, clock: Manual
     assert (event.due, change) == (START + MINUTE + HOUR, "moved")
 
 
-async def test_one_that_has_started_is_left_alone(store: Any) -> None:
+async def test_putting_a_key_leaves_a_timer_that_has_started_alone(store: Any) -> None:
     await put(store, make_new(key="k"))
     [started] = await store.claim("w1", {LANE: 1}, LEASE)
     [(found, change)] = await put(store, make_new(key="k", due=START + HOUR, payload="late"))
@@ -120,7 +120,7 @@ async def test_one_that_has_started_is_left_alone(store: Any) -> None:
     assert await store.settle([completed(started)], "w1"), "its worker still holds it"
 
 
-async def test_one_that_waits_for_a_retry_has_started(store: Any) -> None:
+async def test_a_timer_that_waits_for_a_retry_has_started(store: Any) -> None:
     await put(store, make_new(key="k"))
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
     await store.settle([failed(event)], "w1")
@@ -129,12 +129,12 @@ async def test_one_that_waits_for_a_retry_has_started(store: Any) -> None:
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_one_that_a_crash_interrupted_has_started(store: Any) -> None:
+async def test_a_timer_that_a_crash_interrupted_has_started(store: Any) -> None:
     [event] = await keep(store, make_event(key="k", interruptions=1))
     assert await put(store, make_new(key="k", due=START + HOUR)) == [(event, "unchanged")]
 
 
-async def test_one_that_has_fired_is_left_alone_with_the_time_it_was_reached(store: Any, clock: ManualClock) -> None:
+async def test_putting_a_key_leaves_a_timer_that_has_fired_alone(store: Any, clock: ManualClock) -> None:
     await put(store, make_new(key="k"))
     clock.advance(3 * MICROSECOND)
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
@@ -145,7 +145,7 @@ async def test_one_that_has_fired_is_left_alone_with_the_time_it_was_reached(sto
     assert (found.id, found.status, found.executed) == (event.id, Status.COMPLETED, START + 3 * MICROSECOND)
 
 
-async def test_a_dead_letter_is_left_alone(store: Any) -> None:
+async def test_putting_a_key_leaves_a_dead_letter_alone(store: Any) -> None:
     await put(store, make_new(key="k"))
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
     await store.settle([rejected(event, "410")], "w1")
@@ -171,19 +171,19 @@ async def test_the_same_key_in_two_tenants_is_two_events(store: Any) -> None:
     assert await store.by_key("c", "k") is None
 
 
-async def test_of_duplicates_in_one_batch_the_last_wins(store: Any) -> None:
+async def test_of_duplicate_keys_in_one_batch_the_last_wins(store: Any) -> None:
     added = await put(store, *(make_new(key="k", payload=n) for n in range(3)))
     assert [(event.payload, change) for event, change in added] == [(2, "created")] * 3
     assert len(await all_events(store)) == 1
 
 
-async def test_events_without_keys_never_meet(store: Any) -> None:
+async def test_events_without_keys_are_always_new(store: Any) -> None:
     added = await put(store, make_new(), make_new())
     assert [change for _, change in added] == ["created", "created"]
     assert len(await all_events(store)) == 2
 
 
-async def test_each_of_a_batch_is_told_what_became_of_it_in_its_place(store: Any) -> None:
+async def test_each_event_of_a_batch_is_told_what_became_of_it_in_its_place(store: Any) -> None:
     await put(store, make_new(key="same"), make_new(key="other", payload=1))
     added = await put(
         store, make_new(key="other", payload=2), make_new(key="fresh"), make_new(key="same"), make_new(payload=3)
@@ -196,7 +196,7 @@ async def test_each_of_a_batch_is_told_what_became_of_it_in_its_place(store: Any
     ]
 
 
-async def test_putting_nothing_puts_nothing(store: Any) -> None:
+async def test_putting_no_events_does_nothing(store: Any) -> None:
     assert await put(store) == []
     assert await store.add([]) == []
 
@@ -214,7 +214,7 @@ async def test_fifty_concurrent_puts_of_one_key_make_one_event(opened: OpenStore
     assert told_dues(history[-1])[1] == event.due
 
 
-async def test_concurrent_puts_tell_one_story(opened: OpenStore) -> None:
+async def test_the_history_of_concurrent_puts_is_consistent(opened: OpenStore) -> None:
     """Each row of the history begins where the one before it ended."""
     stores = [await opened() for _ in range(4)]
     dues = [START + (n + 1) * HOUR for n in range(20)]

@@ -28,7 +28,7 @@ def test_every_query_is_used() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_no_fragment_is_left_unwritten(dialect: str) -> None:
+def test_no_query_has_an_unexpanded_fragment(dialect: str) -> None:
     left = {name: re.findall(r"\{(\w+)\}", query.sql) for name, query in load(dialect).items()}
     assert {name for name, found in left.items() if found == ["where"]} == {
         "find",
@@ -51,7 +51,7 @@ def test_a_percent_sign_survives_drivers_that_use_it_for_parameters() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_each_query_is_written_under_one_name(dialect: str) -> None:
+def test_every_query_has_a_name_of_its_own(dialect: str) -> None:
     folder = Path(str(files("duly.stores") / dialect))
     text = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.sql"))
     names = re.findall(r"^-- name: (\w+)", text, re.MULTILINE)

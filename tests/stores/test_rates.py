@@ -31,7 +31,7 @@ async def turns(store: Any, want: int, destination: str = CRM) -> int:
     return int(allowed.turns)
 
 
-async def test_the_first_turn_is_there_at_once_and_the_others_by_the_rate(store: Any, clock: ManualClock) -> None:
+async def test_a_rate_allows_one_start_at_once_and_others_as_time_passes(store: Any, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("4/s"))
     assert await store.allow([("default", CRM, 3)]) == [RateAllowance("default", CRM, 1, timedelta(milliseconds=250))]
     assert await turns(store, 3) == 0
@@ -44,7 +44,7 @@ async def test_the_first_turn_is_there_at_once_and_the_others_by_the_rate(store:
     assert await turns(store, 5) == 1, "what was not taken is there still"
 
 
-async def test_what_is_saved_up_is_a_second_of_the_rate(store: Any, clock: ManualClock) -> None:
+async def test_a_rate_saves_up_the_starts_of_one_second(store: Any, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("10/s"))
     assert await turns(store, 1) == 1
     clock.advance(DAY)
@@ -53,7 +53,7 @@ async def test_what_is_saved_up_is_a_second_of_the_rate(store: Any, clock: Manua
 
 
 @pytest.mark.parametrize(("rate", "apart"), [("1/m", 60 * SECOND), ("4/h", 15 * 60 * SECOND), ("1/d", DAY)])
-async def test_a_slow_rate_saves_up_one(store: Any, clock: ManualClock, rate: str, apart: timedelta) -> None:
+async def test_a_slow_rate_saves_up_one_start(store: Any, clock: ManualClock, rate: str, apart: timedelta) -> None:
     await store.limit("default", CRM, None, often(rate))
     for _ in range(3):
         assert await turns(store, 9) == 1
@@ -65,7 +65,7 @@ async def test_a_slow_rate_saves_up_one(store: Any, clock: ManualClock, rate: st
     assert await turns(store, 9) == 1
 
 
-async def test_each_destination_and_each_tenant_has_its_own(store: Any) -> None:
+async def test_each_destination_of_each_tenant_has_its_own_rate(store: Any) -> None:
     for tenant, destination in [("default", CRM), ("default", "billing"), ("acme", CRM)]:
         await store.limit(tenant, destination, None, 1.0)
     wanted = [("default", CRM, 5), ("acme", CRM, 5), ("default", "billing", 5), ("default", "unknown", 5)]
@@ -74,7 +74,7 @@ async def test_each_destination_and_each_tenant_has_its_own(store: Any) -> None:
     assert {one.turns for one in await store.allow(wanted)} == {0}
 
 
-async def test_without_a_rate_there_are_no_turns_to_take(store: Any) -> None:
+async def test_a_destination_without_a_rate_has_no_allowance(store: Any) -> None:
     await store.limit("default", CRM, 5, None)
     assert await store.allow([("default", CRM, 1)]) == []
 
@@ -90,7 +90,7 @@ async def test_a_new_rate_counts_from_now_on(store: Any, clock: ManualClock) -> 
     assert await turns(store, 9) == 0
 
 
-async def test_a_clock_that_is_put_back_stops_nobody_for_long(store: Any, clock: ManualClock) -> None:
+async def test_a_clock_that_is_set_back_stops_a_rate_for_one_interval_only(store: Any, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("2/s"))
     assert await turns(store, 9) == 1
     clock.advance(-HOUR)
@@ -100,7 +100,9 @@ async def test_a_clock_that_is_put_back_stops_nobody_for_long(store: Any, clock:
     assert await turns(store, 9) == 1
 
 
-async def test_workers_that_ask_at_the_same_time_share_the_turns(opened: OpenStore, clock: ManualClock) -> None:
+async def test_workers_that_ask_at_the_same_time_share_the_allowance_of_a_rate(
+    opened: OpenStore, clock: ManualClock
+) -> None:
     stores = [await opened() for _ in range(3)]
     for destination in (CRM, "billing"):
         await stores[0].limit("default", destination, None, often("50/s"))
@@ -144,7 +146,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(1, 100)), min_
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(RATES, STEPS)
-def test_no_stretch_of_time_has_more_turns_than_the_rate_and_a_second_of_it(
+def test_no_stretch_of_time_has_more_starts_than_the_rate_and_a_second_of_it(
     runner: Callable[..., Any], rate: str, steps: list[tuple[int, int]]
 ) -> None:
     async def take(store: Any, clock: ManualClock) -> None:

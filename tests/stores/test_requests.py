@@ -42,21 +42,21 @@ def comes(store: Any) -> "asyncio.Task[Any]":
     return asyncio.create_task(answered(store), context=Context())
 
 
-async def test_a_request_is_new_once(store: Any) -> None:
+async def test_an_idempotent_request_is_new_once(store: Any) -> None:
     assert [await answered(store) for _ in range(3)] == [None, REMEMBERED, REMEMBERED]
 
 
-async def test_what_the_request_was_is_told_to_one_that_is_another(store: Any) -> None:
+async def test_another_request_with_the_same_key_is_told_what_the_first_was(store: Any) -> None:
     await answered(store)
     assert await answered(store, fingerprint="put b") == REMEMBERED
 
 
-async def test_keys_are_each_tenants_own(store: Any) -> None:
+async def test_keys_of_requests_are_each_tenants_own(store: Any) -> None:
     assert [await answered(store, tenant=tenant) for tenant in ("acme", "beta")] == [None, None]
     assert await answered(store, key="other") is None
 
 
-async def test_one_that_was_rolled_back_is_new_again(store: Any) -> None:
+async def test_a_request_that_was_rolled_back_is_new_again(store: Any) -> None:
     with suppress(Oops):
         async with store.tenant_session("acme", writes=True) as request:
             assert await request.recall("acme", "k", "put b") is None
@@ -65,13 +65,13 @@ async def test_one_that_was_rolled_back_is_new_again(store: Any) -> None:
     assert [await answered(store) for _ in range(2)] == [None, REMEMBERED]
 
 
-async def test_one_that_was_never_answered_is_new_again(store: Any) -> None:
+async def test_a_request_that_was_never_answered_is_new_again(store: Any) -> None:
     async with store.tenant_session("acme", writes=True) as request:
         assert await request.recall("acme", "k", "put b") is None
     assert [await answered(store) for _ in range(2)] == [None, REMEMBERED]
 
 
-async def test_who_comes_meanwhile_waits_and_gets_the_same_answer(opened: OpenStore) -> None:
+async def test_a_request_that_comes_meanwhile_waits_and_gets_the_same_answer(opened: OpenStore) -> None:
     one, other = await opened(), await opened()
     await one.prepare_rls_role()
     async with one.tenant_session("acme", writes=True) as request:
@@ -83,7 +83,7 @@ async def test_who_comes_meanwhile_waits_and_gets_the_same_answer(opened: OpenSt
     assert await asyncio.gather(*waiting) == [REMEMBERED, REMEMBERED]
 
 
-async def test_who_waited_for_one_that_was_rolled_back_is_the_next(opened: OpenStore) -> None:
+async def test_a_request_that_waited_for_one_that_was_rolled_back_is_new(opened: OpenStore) -> None:
     one, other = await opened(), await opened()
     await one.prepare_rls_role()
     with suppress(Oops):
@@ -97,12 +97,12 @@ async def test_who_waited_for_one_that_was_rolled_back_is_the_next(opened: OpenS
     assert sorted(found, key=str) == [None, REMEMBERED, REMEMBERED]
 
 
-async def test_of_many_at_once_one_is_new(store: Any) -> None:
+async def test_of_many_equal_requests_at_once_one_is_new(store: Any) -> None:
     found = await asyncio.gather(*(answered(store) for _ in range(30)))
     assert (found.count(None), found.count(REMEMBERED)) == (1, 29)
 
 
-async def test_an_answer_is_forgotten_after_a_day(store: Any, clock: ManualClock) -> None:
+async def test_the_answer_of_a_request_is_forgotten_after_a_day(store: Any, clock: ManualClock) -> None:
     await answered(store)
     clock.advance(RESPONSE_LIFETIME - timedelta(microseconds=1))
     assert await answered(store, fingerprint="put b") == REMEMBERED
@@ -111,7 +111,7 @@ async def test_an_answer_is_forgotten_after_a_day(store: Any, clock: ManualClock
     assert await answered(store) == REMEMBERED._replace(fingerprint="put b")
 
 
-async def test_what_is_too_old_is_removed_so_many_at_a_time(store: Any, clock: ManualClock) -> None:
+async def test_old_requests_are_removed_in_batches(store: Any, clock: ManualClock) -> None:
     for n in range(5):
         await answered(store, key=f"k{n}")
     clock.advance(timedelta(hours=1))

@@ -24,14 +24,14 @@ async def start(store: Any, reserved: Any, worker: str = "w1") -> list[Any]:
     return list(events)
 
 
-async def test_what_is_due_within_the_look_ahead_is_reserved_soonest_first(store: Any) -> None:
+async def test_events_due_within_the_lookahead_are_reserved_soonest_first(store: Any) -> None:
     now, later, soon, soonest = (make_new(due=START + n * AHEAD) for n in (0, 1.001, 1, 0.5))
     await store.add([now, later, soon, soonest])
     assert [one.id for one in await reserve(store, free=1)] == [soonest.id]
     assert [one.id for one in await reserve(store)] == [soon.id]
 
 
-async def test_a_reserved_event_is_pending_and_nobody_elses(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_event_is_pending_and_no_other_worker_gets_it(store: Any, clock: ManualClock) -> None:
     await store.add([make_new(due=START + AHEAD)])
     [one] = await reserve(store)
     event = await store.get(one.id)
@@ -60,7 +60,9 @@ async def test_a_reserved_event_is_started_and_settled(store: Any, clock: Manual
     assert (event.status, event.executed) == (Status.COMPLETED, START + AHEAD), "not before it was due"
 
 
-async def test_what_the_clock_has_gone_back_from_is_not_started(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_event_is_not_started_when_the_clock_was_set_back_before_it(
+    store: Any, clock: ManualClock
+) -> None:
     """The injected clock stands in for the store's own, in the very comparison that the statement makes."""
     await store.add([make_new(due=START + AHEAD)])
     reserved = await reserve(store)
@@ -74,7 +76,7 @@ async def test_what_the_clock_has_gone_back_from_is_not_started(store: Any, cloc
     assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE)] == [reserved[0].id]
 
 
-async def test_what_is_due_in_a_moment_by_the_clock_is_started_whatever_becomes_of_the_rest(
+async def test_a_reserved_event_that_is_due_in_a_moment_is_started_whatever_becomes_of_the_others(
     store: Any, clock: ManualClock
 ) -> None:
     soon, later = make_new(due=START + AHEAD / 2), make_new(due=START + AHEAD)
@@ -84,7 +86,9 @@ async def test_what_is_due_in_a_moment_by_the_clock_is_started_whatever_becomes_
     assert [event.id for event in await start(store, reserved)] == [soon.id]
 
 
-async def test_if_its_worker_vanishes_anybody_has_it_uninterrupted(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_event_whose_worker_vanishes_is_claimed_by_another_without_an_interruption(
+    store: Any, clock: ManualClock
+) -> None:
     await store.add([make_new(due=START + AHEAD)])
     reserved = await reserve(store)
     clock.advance(AHEAD + PATIENCE)
@@ -114,7 +118,7 @@ async def test_a_reserved_timer_that_is_put_again_is_reserved_no_longer(store: A
     assert len(await reserve(store, "w2")) == (added.event.due == START + AHEAD), "as it now is, by whoever comes first"
 
 
-async def test_what_is_released_is_there_at_its_instant(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_event_that_is_released_is_claimable_at_its_instant(store: Any, clock: ManualClock) -> None:
     await store.add([make_new(due=START + AHEAD) for _ in range(3)])
     reserved = await reserve(store)
     [started] = await start(store, reserved[:1])
@@ -125,7 +129,7 @@ async def test_what_is_released_is_there_at_its_instant(store: Any, clock: Manua
 
 
 @pytest.mark.broken_rows("its heads have no schedules, and are started as if they were none")
-async def test_heads_are_reserved_too(store: Any, clock: ManualClock) -> None:
+async def test_heads_are_reserved_like_other_events(store: Any, clock: ManualClock) -> None:
     head = make_head(make_schedule(), due=START + AHEAD)
     await store.plant([head])
     reserved = await reserve(store)
@@ -136,7 +140,9 @@ async def test_heads_are_reserved_too(store: Any, clock: ManualClock) -> None:
     assert event.head, "it is for the caller to retire it"
 
 
-async def test_a_head_that_the_clock_has_gone_back_from_is_not_found(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_head_is_not_found_when_the_clock_was_set_back_before_it(
+    store: Any, clock: ManualClock
+) -> None:
     schedule = make_schedule()
     head = make_head(schedule, due=START + AHEAD)
     await store.put_schedule(schedule)
@@ -153,7 +159,7 @@ async def test_a_head_that_the_clock_has_gone_back_from_is_not_found(store: Any,
     assert await found() == [head.id]
 
 
-async def test_a_claim_may_begin_where_the_last_look_ended(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_may_begin_where_the_last_one_ended(store: Any, clock: ManualClock) -> None:
     old, new = make_new(due=START - HOUR), make_new(due=START)
     await store.add([old, new])
     horizon, seen = await store.horizon([LANE])

@@ -30,7 +30,7 @@ async def claimed(store: Any, *news: Any) -> list[Event]:
     return await store.claim("w1", {LANE: len(news) or 1}, LEASE)  # type: ignore[no-any-return]
 
 
-async def test_what_was_delivered_is_completed(store: Any, clock: ManualClock) -> None:
+async def test_a_delivered_event_is_completed(store: Any, clock: ManualClock) -> None:
     await store.add([make_new()])
     clock.advance(3 * MICROSECOND)
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
@@ -44,7 +44,7 @@ async def test_what_was_delivered_is_completed(store: Any, clock: ManualClock) -
     assert (entry.claimed, entry.at) == (executed, executed + MINUTE)
 
 
-async def test_a_failure_moves_ready_and_leaves_due(store: Any, clock: ManualClock) -> None:
+async def test_a_failed_event_gets_a_new_ready_time_and_keeps_its_due_time(store: Any, clock: ManualClock) -> None:
     [event] = await claimed(store, make_new(retry=Retry(base=timedelta(minutes=2))))
     clock.advance(MINUTE)
     await store.settle([failed(event, "503", jitter=0)], "w1")
@@ -58,7 +58,7 @@ async def test_a_failure_moves_ready_and_leaves_due(store: Any, clock: ManualClo
     assert (again.id, again.version, again.attempt) == (event.id, 3, 2)
 
 
-async def test_what_is_rejected_is_a_dead_letter_at_once(store: Any) -> None:
+async def test_a_rejected_event_is_a_dead_letter_at_once(store: Any) -> None:
     [event] = await claimed(store)
     await store.settle([rejected(event, "410")], "w1")
     dead = await store.get(event.id)
@@ -101,7 +101,7 @@ async def test_a_version_that_was_never_given_out_cannot_settle(store: Any, verd
 
 @pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PROCESSING])
-async def test_only_what_is_under_way_can_be_settled(store: Any, status: Status) -> None:
+async def test_only_an_event_under_way_can_be_settled(store: Any, status: Status) -> None:
     [event] = await keep(store, make_event(status=status))
     for verdict in (completed, failed, rejected, given_back):
         assert await store.settle([verdict(event)], "w1") == set()
@@ -125,7 +125,7 @@ async def test_a_thousand_verdicts_are_one_statement(store: Any) -> None:
     assert (await store.get(events[998].id)).last_error == "reason 998"
 
 
-async def test_a_verdict_that_says_the_same_as_another_does_the_same(store: Any, clock: ManualClock) -> None:
+async def test_equal_verdicts_of_a_batch_have_the_same_effect(store: Any, clock: ManualClock) -> None:
     """Which statement settles a claim follows from what the verdict says, not from which object it is."""
     both = await claimed(store, make_new(), make_new())
     equal = msgspec.structs.replace(DELIVERED)
@@ -148,11 +148,11 @@ async def test_a_batch_is_settled_whole_or_not_at_all(store: Any) -> None:
     assert await store.history(fine.id) == []
 
 
-async def test_settling_nothing_settles_nothing(store: Any) -> None:
+async def test_settling_no_events_does_nothing(store: Any) -> None:
     assert await store.settle([], "w1") == set()
 
 
-async def test_what_is_given_back_keeps_its_place(store: Any, clock: ManualClock) -> None:
+async def test_an_event_that_is_given_back_keeps_its_place(store: Any, clock: ManualClock) -> None:
     [first] = await claimed(store, make_new(due=START - HOUR))
     await store.add([make_new(due=START - MINUTE)])
     clock.advance(MINUTE)
@@ -161,7 +161,7 @@ async def test_what_is_given_back_keeps_its_place(store: Any, clock: ManualClock
     assert next.id == first.id
 
 
-async def test_giving_back_counts_nothing(store: Any) -> None:
+async def test_giving_an_event_back_counts_no_attempt(store: Any) -> None:
     [event] = await claimed(store)
     await store.settle([given_back(event, "stopping")], "w1")
     back = await store.get(event.id)

@@ -190,7 +190,9 @@ combined = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(population=populations, asked=st.lists(combined, min_size=10, max_size=20))
-async def test_memory_and_sql_give_the_same_answer(store: Any, population: list[Event], asked: list[Spec]) -> None:
+async def test_a_spec_gives_the_same_answer_in_memory_and_in_sql(
+    store: Any, population: list[Event], asked: list[Spec]
+) -> None:
     await write(store, "DELETE FROM duly.events")
     await keep(store, *population)
     now = await store.now()
@@ -202,7 +204,7 @@ async def test_memory_and_sql_give_the_same_answer(store: Any, population: list[
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
 @given(population=populations)
-async def test_rows_come_back_as_they_were_written(store: Any, population: list[Event]) -> None:
+async def test_events_come_back_from_the_store_as_they_were_written(store: Any, population: list[Event]) -> None:
     await write(store, "DELETE FROM duly.events")
     await keep(store, *population)
     found = await store.find(Everything(), limit=100)
@@ -210,7 +212,7 @@ async def test_rows_come_back_as_they_were_written(store: Any, population: list[
 
 
 @pytest.mark.parametrize("field", [field for field, nullable in NULLABLE.items() if nullable])
-async def test_an_empty_field_equals_nothing_and_its_negation_holds(store: Any, field: str) -> None:
+async def test_a_spec_on_an_empty_field_is_false_and_its_negation_true(store: Any, field: str) -> None:
     empty = make_event(status=Status.CANCELLED)
     await keep(store, empty)
     value: Any = START if field in INSTANTS else "a"
@@ -220,7 +222,7 @@ async def test_an_empty_field_equals_nothing_and_its_negation_holds(store: Any, 
         assert await store.find(~~spec, limit=10) == []
 
 
-async def test_asking_for_nothing_finds_nothing_on_both_sides(store: Any) -> None:
+async def test_a_spec_of_no_values_finds_nothing_in_memory_and_in_sql(store: Any) -> None:
     """A comparison with nothing is false, also where the field is empty."""
     empty = make_event(status=Status.CANCELLED)
     await keep(store, empty)
@@ -260,14 +262,14 @@ AFTER_ALL = datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))
         (OneOf("id", ("no id",)), False),
     ],
 )
-async def test_what_lies_beyond_all_values_is_answered(store: Any, spec: Spec, found: bool) -> None:
+async def test_a_spec_with_values_out_of_range_is_answered(store: Any, spec: Spec, found: bool) -> None:
     event = make_event(status=Status.COMPLETED, executed=START, claimed=START)
     await keep(store, event)
     assert spec.matches(event, START) is found
     assert await store.find(spec, limit=10) == ([event] if found else [])
 
 
-def test_every_name_is_compiled() -> None:
+def test_every_kind_of_spec_is_compiled() -> None:
     """A new kind of spec is either named, or known to both sides and to the strategies above."""
     basics = {"Both", "Either", "Not", "Everything", "Compare", "OneOf", "Gap", "InSeriesOf", "ErrorLike"}
     kinds = {name for name, kind in vars(specs).items() if isinstance(kind, type) and issubclass(kind, Spec)}
@@ -277,7 +279,7 @@ def test_every_name_is_compiled() -> None:
     assert all(issubclass(getattr(specs, name), NamedSpec) for name in tried)
 
 
-def test_a_stranger_is_refused_by_name() -> None:
+def test_an_unknown_kind_of_spec_is_refused_by_name() -> None:
     class Odd(Spec):
         pass
 

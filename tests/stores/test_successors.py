@@ -13,7 +13,7 @@ from duly.testing import ManualClock
 from duly.verbs.events import Events
 from duly.verbs.schedules import Schedules
 from tests.make import HOUR, a_user
-from tests.worker.watching import PATIENCE, until, working
+from tests.worker.running_worker import PATIENCE, until, working
 
 ENDING = ("fire", "drop", "change")
 """The statements by which an event ends being a head."""
@@ -119,7 +119,7 @@ def serve(duly: Duly, handler: Callable[[Event], Awaitable[None]]) -> None:
 
 @pytest.mark.parametrize("fault", ["the successor", "the commit"])
 @pytest.mark.parametrize(("put", "act"), ACTS)
-async def test_without_its_successor_no_head_ends_and_without_its_end_none_follows(
+async def test_no_head_ends_without_its_successor_and_no_successor_exists_before_that(
     app: Duly, clock: ManualClock, put: Put, act: Act, fault: str
 ) -> None:
     done: list[str] = []
@@ -140,7 +140,7 @@ async def test_without_its_successor_no_head_ends_and_without_its_end_none_follo
 
 
 @pytest.mark.parametrize("fault", ["the successor", "the commit"])
-async def test_the_same_holds_for_what_is_reserved_ahead(url: str, fault: str) -> None:
+async def test_no_reserved_head_ends_without_its_successor(url: str, fault: str) -> None:
     duly = Duly(url, lookahead="500ms")
     done: list[str] = []
 
@@ -178,7 +178,7 @@ async def test_a_head_and_its_successor_are_written_by_one_transaction(
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
-async def test_so_they_are_when_they_were_reserved_ahead(url: str) -> None:
+async def test_a_reserved_head_and_its_successor_are_written_by_one_transaction(url: str) -> None:
     duly = Duly(url, lookahead="500ms")
     writers: list[dict[bool, str]] = []
 

@@ -18,7 +18,7 @@ from duly.stores.postgres.tenants.rls_role import ROLE
 from duly.stores.postgres.tenants.tenant_connections import TenantConnection, TenantConnections
 from duly.stores.queries import Query
 from tests.make import HOUR, START, make_new
-from tests.stores.test_two_locks import is_clean, store_on
+from tests.stores.test_row_level_security import is_clean, store_on
 
 SEES = Query("sees", "SELECT tenant FROM duly.events", reads=True)
 SESSION = Query("session", "SELECT current_user, current_setting('duly.tenant'), pg_backend_pid()", reads=True)
@@ -87,7 +87,7 @@ async def test_a_statement_of_the_same_tenant_is_one_round_trip(store: Any, monk
     assert "INSERT INTO duly.events" in told[0]
 
 
-async def test_who_only_looks_needs_no_transaction(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reading_session_needs_no_transaction(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     await process_of(store, "acme")
     told = executed(monkeypatch)
     async with store.tenant_session("acme", writes=False) as request:
@@ -95,7 +95,9 @@ async def test_who_only_looks_needs_no_transaction(store: Any, monkeypatch: pyte
     assert len(told) == 1
 
 
-async def test_another_tenant_is_set_before_its_statement(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tenant_of_a_connection_is_set_before_a_statement_of_another(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pid = await process_of(store, "acme")
     told = executed(monkeypatch)
     assert await process_of(store, "beta") == pid
@@ -113,7 +115,7 @@ async def test_a_connection_with_the_same_tenant_is_preferred(store: Any) -> Non
     assert await process_of(store, "delta") == connections[0].get_server_pid(), "the one that was not used for longest"
 
 
-async def test_what_is_stored_stays_though_the_request_fails_later(store: Any) -> None:
+async def test_a_stored_statement_stays_though_the_request_fails_later(store: Any) -> None:
     """As the declaration of one statement says; who hears of what was created hears of it, too."""
     told: list[Any] = []
     store.on_created = told.extend
@@ -145,7 +147,7 @@ async def test_a_transaction_that_is_asked_for_is_one(store: Any) -> None:
     assert await is_clean(store)
 
 
-async def test_nothing_can_be_asked_after_the_end(store: Any) -> None:
+async def test_a_tenant_session_that_has_ended_refuses_statements(store: Any) -> None:
     async with store.tenant_session("acme", writes=False) as request:
         await request.now()
     with pytest.raises(Misuse, match="ended"):
@@ -196,7 +198,7 @@ async def test_a_tenant_that_cannot_be_set_runs_nothing(store: Any, monkeypatch:
     assert store._tenant_pools.usual.size == 0
 
 
-async def test_a_statement_that_fails_takes_its_connection_along(store: Any) -> None:
+async def test_a_statement_that_fails_closes_its_connection(store: Any) -> None:
     before = await process_of(store, "acme")
     with pytest.raises(asyncpg.DivisionByZeroError):
         await ask(store, "acme", FAILS)
@@ -205,7 +207,7 @@ async def test_a_statement_that_fails_takes_its_connection_along(store: Any) -> 
     assert store._shares.usual._taken == {}
 
 
-async def test_who_is_cancelled_in_the_middle_takes_its_connection_along(store: Any) -> None:
+async def test_a_session_that_is_cancelled_in_the_middle_closes_its_connection(store: Any) -> None:
     before = await process_of(store, "acme")
     task = asyncio.create_task(ask(store, "acme", SLEEPS))
     await is_at_work(store, before)
@@ -241,7 +243,7 @@ async def test_a_write_whose_connection_is_lost_may_have_been_stored(store: Any,
     assert isinstance(told.value, Unconfirmed) is not reads
 
 
-async def test_a_right_that_is_taken_away_counts_at_once(store: Any) -> None:
+async def test_a_right_that_is_revoked_counts_at_once(store: Any) -> None:
     assert await ask(store, "acme", SEES) == [("acme",)]
     async with store.begin() as tx:
         await tx.execute(f"REVOKE SELECT ON duly.events FROM {ROLE}")
@@ -251,7 +253,7 @@ async def test_a_right_that_is_taken_away_counts_at_once(store: Any) -> None:
     assert await ask(store, "acme", SEES) == [("acme",)]
 
 
-async def test_who_may_not_take_the_role_is_told_so(new_postgres: Callable[[], str]) -> None:
+async def test_a_user_who_may_not_take_the_role_is_told_so(new_postgres: Callable[[], str]) -> None:
     url, name = new_postgres(), f"modest_{random.getrandbits(48):x}"
     async with store_on(url) as owner:
         await owner.prepare_rls_role()
@@ -283,7 +285,7 @@ async def test_behind_a_pooler_role_and_tenant_are_set_for_each_statement(
         assert (row[0], row[1] or None) == (True, None)
 
 
-async def test_statements_of_many_tenants_never_meet(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_statements_of_many_tenants_are_isolated(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """600 over three connections, with transactions among them; some fail, some are cancelled at any moment, and some
     lose their connection."""
     monkeypatch.setattr("duly.stores.postgres.store.CONFINED_CONNECTIONS", 3)
@@ -356,7 +358,7 @@ async def test_a_connection_is_replaced_in_time(store: Any, monkeypatch: pytest.
     assert await process_of(store, "acme") != before
 
 
-async def test_who_waits_for_a_connection_gets_the_next_one(store: Any) -> None:
+async def test_a_session_that_waits_for_a_connection_gets_the_next_one(store: Any) -> None:
     pool: TenantConnections = store._tenant_pools.usual
     taken = [await pool.take("acme") for _ in range(12)]
     waiting = asyncio.create_task(pool.take("beta"))
@@ -369,7 +371,7 @@ async def test_who_waits_for_a_connection_gets_the_next_one(store: Any) -> None:
         pool.give_back(connection)
 
 
-async def test_closing_waits_for_what_is_in_use(store: Any) -> None:
+async def test_closing_the_store_waits_for_connections_in_use(store: Any) -> None:
     pool: TenantConnections = store._tenant_pools.usual
     connection = await pool.take("acme")
     closing = asyncio.create_task(pool.close())

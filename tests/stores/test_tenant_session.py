@@ -42,14 +42,14 @@ async def count(store: Any) -> int:
     return len(await store.find(Everything(), limit=1000))
 
 
-async def test_to_prepare_twice_changes_nothing(store: Any) -> None:
+async def test_preparing_the_role_twice_changes_nothing(store: Any) -> None:
     await store.prepare_rls_role()
     async with store.tenant_session("acme", writes=True) as request:
         await request.add([mine()])
     assert await count(store) == 1
 
 
-async def test_a_request_commits_together(opened: OpenStore, store: Any) -> None:
+async def test_the_statements_of_a_tenant_session_commit_together(opened: OpenStore, store: Any) -> None:
     elsewhere = await opened()
     async with store.tenant_session("acme", writes=True) as request:
         await request.add([mine()])
@@ -60,7 +60,7 @@ async def test_a_request_commits_together(opened: OpenStore, store: Any) -> None
     assert await count(elsewhere) == 2
 
 
-async def test_an_error_leaves_nothing(store: Any) -> None:
+async def test_an_error_in_a_tenant_session_leaves_nothing(store: Any) -> None:
     async def fails() -> None:
         async with store.tenant_session("acme", writes=True) as request:
             await request.add([mine()])
@@ -73,7 +73,7 @@ async def test_an_error_leaves_nothing(store: Any) -> None:
     assert await count(store) == 0
 
 
-async def test_an_error_within_a_savepoint_undoes_that_alone(store: Any) -> None:
+async def test_an_error_within_a_savepoint_undoes_only_the_savepoint(store: Any) -> None:
     async with store.tenant_session("acme", writes=True) as request:
         await request.put([mine(key="k")])
         with suppress(Oops):
@@ -94,7 +94,7 @@ async def test_an_error_within_a_savepoint_undoes_that_alone(store: Any) -> None
     assert {event.key for event in await store.find(Everything(), limit=10)} == {"k", "l"}
 
 
-async def test_a_verb_that_refuses_leaves_the_rest(store: Any) -> None:
+async def test_a_verb_that_refuses_in_a_tenant_session_leaves_the_rest(store: Any) -> None:
     """As where one of many is wrong, and where a refusal is remembered as the answer."""
     [id] = await store.add([mine()])
     async with store.tenant_session("acme", writes=True) as request:
@@ -109,7 +109,7 @@ async def test_a_verb_that_refuses_leaves_the_rest(store: Any) -> None:
         assert (await request.recall("acme", "k", "cancel")).status == 409
 
 
-async def test_being_cancelled_rolls_back_and_lets_others_go_on(store: Any) -> None:
+async def test_cancelling_a_tenant_session_rolls_back_and_lets_others_go_on(store: Any) -> None:
     async def hang(inside: asyncio.Event, *, deep: bool) -> None:
         async with store.tenant_session("acme", writes=True) as request:
             await request.add([mine()])
@@ -134,7 +134,7 @@ async def test_being_cancelled_rolls_back_and_lets_others_go_on(store: Any) -> N
     assert await count(store) == 0
 
 
-async def test_who_gave_up_one_step_in_time_can_go_on(store: Any) -> None:
+async def test_a_session_that_gave_up_one_step_in_time_can_go_on(store: Any) -> None:
     async with store.tenant_session("acme", writes=True) as request:
         await request.put([mine(key="k")])
         with suppress(TimeoutError):
@@ -156,7 +156,7 @@ async def test_workers_are_woken_after_the_commit(store: Any) -> None:
     assert len(await store.claim("w1", {LANE: 1}, LEASE)) == 1
 
 
-async def test_many_at_once_all_commit(store: Any) -> None:
+async def test_many_tenant_sessions_at_once_all_commit(store: Any) -> None:
     async def one(n: int) -> None:
         async with store.tenant_session(f"tenant {n % 5}", writes=True) as request:
             await request.put([make_new(tenant=f"tenant {n % 5}", key=f"k{n}")])
@@ -169,7 +169,7 @@ async def test_many_at_once_all_commit(store: Any) -> None:
     assert await count(store) == 50
 
 
-async def test_who_only_looks_sees_what_was_committed(store: Any) -> None:
+async def test_a_reading_tenant_session_sees_what_was_committed(store: Any) -> None:
     [id] = await store.add([mine()])
     async with store.tenant_session("acme", writes=False) as request:
         assert (await request.get(id)).id == id
@@ -177,7 +177,7 @@ async def test_who_only_looks_sees_what_was_committed(store: Any) -> None:
         assert len(await Events(request).find(tenant="acme")) == 1
 
 
-async def test_a_request_that_asks_nothing_costs_nothing(store: Any) -> None:
+async def test_a_tenant_session_without_statements_takes_no_connection(store: Any) -> None:
     for writes in (True, False):
         async with store.tenant_session("acme", writes=writes):
             pass
@@ -200,7 +200,7 @@ async def test_a_tenant_that_cannot_be_is_refused(store: Any, tenant: Any) -> No
                 pass
 
 
-async def test_nothing_can_be_asked_after_the_end(store: Any) -> None:
+async def test_a_tenant_session_refuses_statements_after_its_end(store: Any) -> None:
     async with store.tenant_session("acme", writes=True) as request:
         await request.now()
     with pytest.raises(Misuse, match="ended"):
@@ -211,7 +211,7 @@ async def test_nothing_can_be_asked_after_the_end(store: Any) -> None:
     assert await count(store) == 0
 
 
-async def test_a_request_is_not_the_store(store: Any) -> None:
+async def test_a_tenant_session_has_no_methods_of_the_store_beyond_its_port(store: Any) -> None:
     async with store.tenant_session("acme", writes=True) as request:
         for act in (request.close(), request.open(migrate=False), request.prepare_rls_role()):
             with pytest.raises(Misuse, match="ask the store itself"):
@@ -222,7 +222,7 @@ async def test_a_request_is_not_the_store(store: Any) -> None:
         assert await request.fetchval(spelled(store, "SELECT count(*) FROM duly.events")) == 0
 
 
-async def test_sqlite_refuses_to_wait_for_itself(store: Any) -> None:
+async def test_a_tenant_session_on_sqlite_refuses_to_wait_for_itself(store: Any) -> None:
     if store.dialect != "sqlite":
         async with (
             store.tenant_session("acme", writes=True) as request,

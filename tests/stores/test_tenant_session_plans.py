@@ -124,7 +124,7 @@ def nodes(plan: Any) -> Iterator[Any]:
         yield from nodes(inner)
 
 
-async def test_a_request_may_run_each_query_but_those_about_keys(url: str) -> None:
+async def test_a_tenant_session_may_run_each_query_except_those_about_keys(url: str) -> None:
     refused = set()
     with psycopg.connect(url, autocommit=True) as connection:
         for name, query in load("postgres").items():
@@ -137,7 +137,7 @@ async def test_a_request_may_run_each_query_but_those_about_keys(url: str) -> No
 
 
 @pytest.mark.parametrize("statistics", ["empty", "never analysed", "analysed"])
-async def test_what_has_a_name_is_found_by_it(url: str, statistics: str) -> None:
+async def test_rows_are_found_by_the_index_of_their_name_also_with_an_old_plan(url: str, statistics: str) -> None:
     """Also by a plan that was made when there was nothing yet: it is kept."""
     problems = []
     with psycopg.connect(url, autocommit=True) as connection:

@@ -22,7 +22,7 @@ async def count(store: Any) -> int:
     return len(await store.find(Everything(), limit=1000))
 
 
-async def test_a_rollback_leaves_nothing(store: Any) -> None:
+async def test_a_rollback_of_the_store_leaves_nothing(store: Any) -> None:
     await write(store, EFFECTS)
     schedule = make_schedule()
     [id] = await store.add([make_new()])
@@ -43,7 +43,7 @@ async def test_a_rollback_leaves_nothing(store: Any) -> None:
     assert await ask(store, "SELECT count(*) FROM effects") == 0
 
 
-async def test_what_is_done_together_commits_together(opened: OpenStore) -> None:
+async def test_statements_of_one_transaction_commit_together(opened: OpenStore) -> None:
     store, elsewhere = await opened(), await opened()
     await write(store, EFFECTS)
     async with store.begin() as tx:
@@ -70,14 +70,14 @@ async def test_an_error_of_the_database_undoes_all(store: Any) -> None:
     assert await count(store) == 1
 
 
-async def test_an_error_of_one_batch_undoes_the_batch(store: Any) -> None:
+async def test_an_error_in_a_batch_undoes_the_batch(store: Any) -> None:
     await store.put([make_new(key="k")])
     with pytest.raises(Exception, match=r"(?i)unique"):
         await store.add([make_new(), make_new(key="k"), make_new()])
     assert await count(store) == 1
 
 
-async def test_being_cancelled_rolls_back_and_lets_others_go_on(store: Any) -> None:
+async def test_cancelling_a_transaction_rolls_back_and_lets_others_go_on(store: Any) -> None:
     inside = asyncio.Event()
 
     async def hang() -> None:
@@ -95,7 +95,7 @@ async def test_being_cancelled_rolls_back_and_lets_others_go_on(store: Any) -> N
     assert await count(store) == 1
 
 
-async def test_transactions_at_once_all_commit(store: Any) -> None:
+async def test_simultaneous_transactions_all_commit(store: Any) -> None:
     async def one(n: int) -> None:
         async with store.begin() as tx:
             await tx.put([make_new(key=f"k{n}")])
@@ -151,7 +151,7 @@ async def test_the_lock_on_an_event_keeps_others_from_changing_it(opened: OpenSt
     assert await claiming == []
 
 
-async def test_sqlite_refuses_to_wait_for_itself(opened: OpenStore) -> None:
+async def test_a_transaction_on_sqlite_refuses_to_wait_for_itself(opened: OpenStore) -> None:
     store = await opened()
     if store.dialect != "sqlite":
         async with store.begin(), store.begin():

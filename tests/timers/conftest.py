@@ -13,7 +13,7 @@ from duly.timer_service.service import TimerService, TimerSettings
 from tests.brokers import NatsServer
 from tests.crash.conftest import url
 from tests.timers.desk import Desk
-from tests.worker.watching import PATIENCE, Told, until
+from tests.worker.running_worker import PATIENCE, Told, until
 
 __all__ = ["url"]
 

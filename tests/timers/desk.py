@@ -13,7 +13,7 @@ from nats.js.errors import NotFoundError
 from duly.channels.brokers.nats import NatsConnection
 from duly.channels.brokers.nats_commands import DURABLE
 from duly.channels.brokers.nats_streams import COMMANDS, EVENTS, FOR_COMMANDS, FOR_EVENTS, FOR_REJECTED
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 TENANT = "acme"
 

@@ -13,7 +13,7 @@ from duly.signals import Completed
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, outage
 from tests.timers.desk import Desk, command, in_seconds
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 OTHERS = ("schedules", "users", "targets", "destinations")
 """Tables that are none of its business."""
@@ -36,7 +36,9 @@ async def drop_others(url: str) -> None:
 
 
 @pytest.mark.broken_rows("it drops the tables that they are compared with")
-async def test_it_works_where_there_are_no_other_tables(server: NatsServer, desk: Desk, serve: Serve, url: str) -> None:
+async def test_the_timer_service_works_where_there_are_no_other_tables(
+    server: NatsServer, desk: Desk, serve: Serve, url: str
+) -> None:
     """All that it does: taking in, moving, firing, waiting for a broker, and going on after a crash."""
     await drop_others(url)
     async with serve() as served:
@@ -62,7 +64,7 @@ async def test_it_works_where_there_are_no_other_tables(server: NatsServer, desk
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_its_modules_import_nothing_of_the_others(module: str) -> None:
+def test_modules_of_the_timer_service_import_nothing_of_other_parts(module: str) -> None:
     source = (Path(duly.__file__).parent / module).read_text(encoding="utf-8")
     imported = set()
     for node in ast.walk(ast.parse(source)):

@@ -21,7 +21,7 @@ from duly.timer_service import commands
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served, consuming
 from tests.timers.desk import TENANT, Desk, command, encode, in_seconds
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 LATER = 3600
 
@@ -81,7 +81,7 @@ async def test_a_command_becomes_a_row_and_then_an_event(desk: Desk, serve: Serv
         await until(desk.nothing_is_left, "the command is acknowledged")
 
 
-async def test_nothing_is_acknowledged_before_it_is_committed(desk: Desk, serve: Serve) -> None:
+async def test_no_command_is_acknowledged_before_it_is_committed(desk: Desk, serve: Serve) -> None:
     may_commit = asyncio.Event()
 
     class Slow:
@@ -124,7 +124,7 @@ async def test_a_redelivered_command_changes_nothing(
         assert await acts(served, row) == []
 
 
-async def test_duplicates_change_nothing(desk: Desk, serve: Serve) -> None:
+async def test_duplicate_commands_change_nothing(desk: Desk, serve: Serve) -> None:
     again = command("s1", in_seconds(LATER))
     async with serve() as served:
         await desk.send(again)
@@ -169,7 +169,7 @@ async def test_a_command_that_comes_again_does_not_undo_a_newer_one(
         assert await acts(served, row) == ["moved"]
 
 
-async def test_after_it_fired_a_command_for_it_does_nothing(desk: Desk, serve: Serve) -> None:
+async def test_a_command_for_a_timer_that_has_fired_does_nothing(desk: Desk, serve: Serve) -> None:
     async with serve() as served:
         await desk.send(command("s1"))
         await desk.events(1)
@@ -208,7 +208,9 @@ BAD: Sequence[tuple[Any, str]] = (
 )
 
 
-async def test_what_cannot_be_carried_out_is_kept_with_the_reason_and_hurts_nobody(desk: Desk, serve: Serve) -> None:
+async def test_a_command_that_cannot_be_carried_out_is_kept_with_the_reason_and_affects_no_other(
+    desk: Desk, serve: Serve
+) -> None:
     """The good ones come before, between and after the bad ones, in one batch."""
     later = in_seconds(LATER)
     mixed = [command("first", later)]
@@ -272,7 +274,7 @@ async def test_a_stream_for_rejections_that_somebody_deletes_is_made_again(desk:
         assert not served.told.of(CommandStuck)
 
 
-async def test_a_rejection_that_is_too_large_for_the_server_is_brief(serve: Serve) -> None:
+async def test_a_rejection_that_is_too_large_for_the_server_is_shortened(serve: Serve) -> None:
     with NatsServer(more="max_payload: 8KB") as narrow:
         async with Desk(narrow.url) as desk, serve(broker_url=narrow.url):
             await desk.send(b"\xff" * 7000)
@@ -303,7 +305,7 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
         assert await timer(served, "two")
 
 
-async def test_what_befalls_all_commands_rejects_none_of_them(
+async def test_an_error_that_affects_all_commands_rejects_none_of_them(
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really, failures = commands.put_ordered_timers, 0
@@ -345,7 +347,7 @@ async def test_a_command_that_can_never_be_stored_is_rejected_in_the_end_also_if
 
 
 @pytest.mark.parametrize("error", [ValueError("no such column"), StoreError("grant it")], ids=["unknown", "known"])
-async def test_a_store_that_takes_nothing_rejects_nothing_however_often_it_comes(
+async def test_a_store_that_takes_nothing_rejects_no_command_however_often_it_is_redelivered(
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(commands, "DELIVERIES_BEFORE_REJECTION", 2)
@@ -373,7 +375,7 @@ async def test_a_store_that_takes_nothing_rejects_nothing_however_often_it_comes
 
 
 @pytest.mark.timeout(300)
-async def test_a_burst_of_ten_thousand_is_absorbed(desk: Desk, serve: Serve) -> None:
+async def test_a_burst_of_ten_thousand_commands_is_absorbed(desk: Desk, serve: Serve) -> None:
     later = in_seconds(LATER)
     many = 10_000
     await desk.send(*(command(f"s{number}", later) for number in range(many)))
@@ -404,7 +406,7 @@ async def test_the_consumer_that_is_there_already_is_told_how_long_to_wait(desk:
         assert info.config.ack_wait == nats_commands.ACKNOWLEDGED_WITHIN.total_seconds()
 
 
-async def test_a_stream_that_somebody_else_has_made_for_all_of_it_is_used(server: NatsServer, serve: Serve) -> None:
+async def test_an_existing_stream_for_all_subjects_is_used(server: NatsServer, serve: Serve) -> None:
     connection = await nats.connect(server.url)
     try:
         stream = connection.jetstream()

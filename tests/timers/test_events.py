@@ -16,7 +16,7 @@ from duly.signals import Completed
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served, consuming
 from tests.timers.desk import Desk, command, in_seconds
-from tests.worker.watching import Watched, until
+from tests.worker.running_worker import Watched, until
 
 
 async def test_fifty_due_timers_of_two_tenants_keep_their_own_names(desk: Desk, serve: Serve) -> None:
@@ -114,7 +114,7 @@ async def test_a_timer_between_two_polls_fires_on_time(desk: Desk, serve: Serve)
         assert 0 <= late(event, due) < 30
 
 
-async def test_without_the_wake_up_it_fires_at_the_next_poll(desk: Desk, serve: Serve) -> None:
+async def test_a_timer_without_the_wake_up_fires_at_the_next_poll(desk: Desk, serve: Serve) -> None:
     poll = timedelta(seconds=1.5)
     deaf: list[Deaf] = []
     async with serve(lambda served: deaf.append(Deaf(served)), polling_interval=poll):
@@ -146,7 +146,7 @@ class Oblivious(Deaf):
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # for it takes as long as it says
-async def test_what_is_due_between_two_real_polls_waits_for_the_second_only_without_the_wake_up(
+async def test_a_timer_due_between_two_real_polls_waits_for_the_second_only_without_the_wake_up(
     desk: Desk, serve: Serve, tmp_path: Path
 ) -> None:
     """At 0, 5 and 10 s is a poll, and at 7 s a timer is due; in two services that know nothing of each other."""
@@ -192,7 +192,9 @@ async def test_events_come_within_milliseconds_of_their_instants(
     assert p99 < 30_000, "they waited for the next poll"
 
 
-async def test_a_look_ahead_is_never_early(desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_timer_reserved_ahead_never_fires_early(
+    desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DULY_LOOKAHEAD", "500ms")
     async with serve():
         heard = await desk.listen()
@@ -203,9 +205,7 @@ async def test_a_look_ahead_is_never_early(desk: Desk, serve: Serve, monkeypatch
     assert all(heard.at[key] >= due for key, due in dues.items())
 
 
-async def test_what_was_due_while_nobody_was_there_fires_when_somebody_is_oldest_first(
-    desk: Desk, serve: Serve
-) -> None:
+async def test_timers_due_while_no_service_ran_fire_oldest_first_when_one_starts(desk: Desk, serve: Serve) -> None:
     async with serve() as served:
         await desk.send(*(command(f"s{number}", in_seconds(1 + number / 100)) for number in range(30)))
         await until(desk.nothing_is_left, "all are stored")

@@ -10,7 +10,7 @@ from duly.channels.brokers.nats_commands import Taken
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve
 from tests.timers.desk import TENANT, Desk, command, in_seconds
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 WHEN = 1_796_115_600_123_456_789  # nanoseconds, as the server says it
 
@@ -24,14 +24,14 @@ def taken(place: int, when: int = WHEN, deliveries: int = 1, *, domain: bool = F
 
 
 @pytest.mark.parametrize("domain", [False, True])
-def test_a_command_says_where_it_stands_and_how_often_it_came(domain: bool) -> None:
+def test_a_command_knows_its_place_in_the_stream_and_how_often_it_came(domain: bool) -> None:
     one = taken(42, deliveries=3, domain=domain)
     assert (one.place, one.deliveries) == ("42", 3)
     assert one.order == taken(42, deliveries=9).order, "the same when it comes again"
     assert one.order < 1 << 63, "it fits into the column"
 
 
-def test_when_the_server_took_it_counts_before_its_place() -> None:
+def test_the_time_of_a_command_counts_before_its_place_in_the_stream() -> None:
     assert taken(900_000).order < taken(1, WHEN + 1_000_000).order
     assert taken(8, WHEN).order < taken(9, WHEN).order
     assert taken(1_000_000).order < taken(1_000_001).order

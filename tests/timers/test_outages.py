@@ -23,7 +23,7 @@ from tests.brokers import NatsServer
 from tests.servers import Postgres
 from tests.timers.conftest import Serve, Served, consuming, outage
 from tests.timers.desk import Desk, command, in_seconds
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 LATER = 3600
 
@@ -113,7 +113,7 @@ async def in_processing(served: Served, many: int) -> bool:
     return sum(event.status is Status.PROCESSING for event in await rows(served)) == many
 
 
-async def test_a_broker_that_says_nothing_is_taken_for_lost(
+async def test_a_broker_that_does_not_answer_is_treated_as_lost(
     server: NatsServer, desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve() as served:
@@ -296,7 +296,7 @@ async def test_commands_wait_in_the_broker_while_the_database_is_down(desk: Desk
             assert not any(isinstance(signal, ChannelUp) for signal in served.told.of(ChannelUp))
 
 
-def test_what_is_told_already_is_logged_for_those_who_look_closely(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_failures_of_an_outage_are_logged_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
     from duly.signals import Signals
     from tests.make import make_event
 

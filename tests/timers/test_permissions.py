@@ -16,7 +16,7 @@ from duly.timer_service.service import COMMANDS, TimerService, TimerSettings
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served
 from tests.timers.desk import Desk, command, in_seconds
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 PULL, ACK = "$JS.API.CONSUMER.MSG.NEXT.>", "$JS.ACK.>"
 Kind = TypeVar("Kind", ChannelDown, ChannelUp)
@@ -51,7 +51,7 @@ def theirs(server: NatsServer) -> str:
     return server.url.replace("://", "://desk:x@")
 
 
-async def test_what_the_documentation_says_is_enough(serve: Serve) -> None:
+async def test_the_documented_permissions_are_enough(serve: Serve) -> None:
     publish, subscribe = documented()
     permissions = f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
     with NatsServer(more=users(f"permissions: {{ {permissions} }}")) as server:
@@ -71,7 +71,9 @@ def documented() -> tuple[Sequence[str], Sequence[str]]:
 
 
 @pytest.mark.parametrize(("subject", "harm"), [(PULL, "no commands come"), (ACK, "come again and again")])
-async def test_who_was_never_let_to_ends_with_what_is_missing(url: str, subject: str, harm: str) -> None:
+async def test_a_service_without_a_permission_at_the_start_ends_with_what_is_missing(
+    url: str, subject: str, harm: str
+) -> None:
     with NatsServer(more=denied(subject)) as server:
         async with Desk(theirs(server)) as desk:
             await desk.send(command("s1", in_seconds(3600)))
@@ -82,7 +84,7 @@ async def test_who_was_never_let_to_ends_with_what_is_missing(url: str, subject:
 
 
 @pytest.mark.parametrize("subject", [PULL, ACK])
-async def test_who_is_no_longer_let_to_is_told_once_and_waits(serve: Serve, subject: str) -> None:
+async def test_a_service_that_loses_a_permission_says_so_once_and_waits(serve: Serve, subject: str) -> None:
     """Somebody has changed the server's configuration, and changes it back."""
     with NatsServer(more=users("permissions: {}")) as server:
         async with Desk(theirs(server)) as desk, serve(broker_url=ours(server)) as served:

@@ -12,7 +12,7 @@ from duly import Duly
 from duly.signals import Completed
 from tests.timers.conftest import Serve
 from tests.timers.desk import Desk, command
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 
 @pytest.fixture

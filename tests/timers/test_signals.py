@@ -65,13 +65,13 @@ async def served(broker: Silent, tmp_path: Path) -> None:
     running.result()
 
 
-async def test_a_broker_that_says_nothing_keeps_nobody_from_stopping(tmp_path: Path) -> None:
+async def test_a_broker_that_does_not_answer_does_not_keep_the_service_from_stopping(tmp_path: Path) -> None:
     broker = Silent(silent=True)
     await served(broker, tmp_path)
     assert broker.heard[0] == "connecting"
 
 
-async def test_a_second_one_does_not_end_the_last_round(tmp_path: Path) -> None:
+async def test_a_second_signal_does_not_end_the_shutdown_early(tmp_path: Path) -> None:
     broker = Silent(silent=False)
     await served(broker, tmp_path)
     assert broker.heard[0] == "waiting"

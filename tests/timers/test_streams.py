@@ -21,7 +21,7 @@ from duly.timer_service.service import TimerService, TimerSettings
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, consuming
 from tests.timers.desk import Desk, command
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 WINDOW = DUPLICATES.total_seconds()
 
@@ -52,7 +52,7 @@ async def three(desk: Desk) -> bool:
     return len(await desk.stream.streams_info()) == 3
 
 
-def test_ids_are_known_for_longer_than_an_event_is_tried() -> None:
+def test_the_duplicate_window_of_a_stream_is_longer_than_an_event_is_tried() -> None:
     longest = sum((RETRY.wait(attempt, 1) for attempt in range(1, RETRY.max_attempts)), start=DUPLICATES * 0)
     assert longest < DUPLICATES / 2
 
@@ -67,7 +67,7 @@ async def has_events(desk: Desk) -> bool:
     return bool((await desk.stream.stream_info(name)).state.messages)
 
 
-async def test_our_own_stream_with_a_short_memory_is_given_a_longer_one_and_nothing_else(
+async def test_an_own_stream_with_a_short_duplicate_window_gets_a_longer_one_and_no_other_change(
     desk: Desk, serve: Serve
 ) -> None:
     before = StreamConfig(
@@ -81,7 +81,7 @@ async def test_our_own_stream_with_a_short_memory_is_given_a_longer_one_and_noth
     assert (after.subjects, after.max_msgs, after.description) == ([EVENTS, "timer.more"], 1000, "ours")
 
 
-async def test_a_memory_is_not_longer_than_messages_are_kept(
+async def test_a_duplicate_window_is_not_longer_than_messages_are_kept(
     desk: Desk, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     await desk.stream.add_stream(
@@ -93,7 +93,7 @@ async def test_a_memory_is_not_longer_than_messages_are_kept(
     assert "stream.forgetful" not in caplog.text
 
 
-async def test_of_somebody_elses_stream_people_are_told(
+async def test_a_short_duplicate_window_of_somebody_elses_stream_is_warned_of(
     desk: Desk, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     await desk.stream.add_stream(StreamConfig(name="THEIRS", subjects=[EVENTS, "more"], duplicate_window=120))
@@ -105,7 +105,9 @@ async def test_of_somebody_elses_stream_people_are_told(
     assert "stream=THEIRS duplicate_window=120s wanted=7200s" in record.getMessage()
 
 
-async def test_a_longer_memory_is_left_alone(desk: Desk, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_longer_duplicate_window_is_left_alone(
+    desk: Desk, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     await desk.stream.add_stream(StreamConfig(name="TIMER_EVENTS", subjects=[EVENTS], duplicate_window=2 * WINDOW))
     async with serve():
         await published(desk)
@@ -157,7 +159,7 @@ async def test_a_jetstream_that_comes_a_little_later_is_waited_for(
                 await desk.events(1)
 
 
-async def test_too_few_servers_are_waited_for() -> None:
+async def test_a_cluster_with_too_few_servers_is_waited_for() -> None:
     client: Any = None
     with pytest.raises(BrokerDown, match="no suitable peers"):
         async with sorted_refusals(client):
@@ -172,7 +174,7 @@ async def test_wrong_credentials_end_the_service_with_advice(url: str) -> None:
     assert "byron" not in str(error)
 
 
-async def test_credentials_that_turn_out_wrong_when_the_server_comes_end_it_too(url: str) -> None:
+async def test_credentials_that_turn_out_wrong_when_the_server_comes_end_the_service(url: str) -> None:
     with NatsServer(more=PASSWORD) as server:
         await asyncio.to_thread(server.kill)
         service = TimerService(TimerSettings(database_url=url, broker_url=server.url))
@@ -183,7 +185,7 @@ async def test_credentials_that_turn_out_wrong_when_the_server_comes_end_it_too(
             await asyncio.wait_for(running, 30)
 
 
-async def test_right_credentials_are_let_in(url: str, serve: Serve) -> None:
+async def test_right_credentials_start_the_service(url: str, serve: Serve) -> None:
     with NatsServer(more=PASSWORD) as server:
         allowed = server.url.replace("://", "://ada:lovelace@")
         async with serve(broker_url=allowed):

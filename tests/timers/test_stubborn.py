@@ -34,7 +34,7 @@ class Stubborn:
     async def release(self) -> None: ...
 
 
-async def test_the_demo_stops_taking_commands_in() -> None:
+async def test_the_demo_stops_its_intake_of_commands() -> None:
     stubborn: Any = Stubborn()
     duly: Any = SimpleNamespace(store=None, signals=Signals())
     demo = broker.DemoBroker("nats-server", "acme", lambda _: None)

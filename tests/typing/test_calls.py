@@ -30,11 +30,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Errors]:
     return errors
 
 
-def test_right_calls_are_accepted(found: dict[str, Errors]) -> None:
+def test_mypy_accepts_right_calls(found: dict[str, Errors]) -> None:
     assert found["right_calls.py"] == {}
 
 
-def test_wrong_calls_are_refused(found: dict[str, Errors]) -> None:
+def test_mypy_refuses_wrong_calls(found: dict[str, Errors]) -> None:
     lines = (HERE / "wrong_calls.py").read_text(encoding="utf-8").splitlines()
     expected = {number: line.partition("# error: ")[2] for number, line in enumerate(lines, 1) if "# error: " in line}
     assert found["wrong_calls.py"] == expected

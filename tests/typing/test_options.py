@@ -38,7 +38,7 @@ def test_no_verb_takes_options_without_names(of: Duly | Client) -> None:
     assert seen > 45
 
 
-def test_the_options_are_the_fields_that_they_are_named_after() -> None:
+def test_the_options_of_a_verb_are_the_fields_of_its_record() -> None:
     assert ["due", "type", "payload", *TimerOptions.__annotations__] == list(Timer.__struct_fields__)
     assert tuple(PolicyOptions.__annotations__) == policies.FIELDS
     assert sorted(UserFields.__annotations__) == sorted(UserChanges.__annotations__) == sorted(users.FIELDS)
@@ -46,13 +46,13 @@ def test_the_options_are_the_fields_that_they_are_named_after() -> None:
     assert not UserChanges.__required_keys__
 
 
-def test_every_takes_what_putting_a_schedule_takes() -> None:
+def test_the_verb_every_takes_what_putting_a_schedule_takes() -> None:
     put = inspect.signature(Schedules.put).parameters.values()
     named = {one.name for one in put if one.kind is one.KEYWORD_ONLY}
     assert set(ScheduleOptions.__annotations__) - set(PolicyOptions.__annotations__) == named
 
 
-async def test_an_unknown_option_is_refused(url: str) -> None:
+async def test_an_unknown_option_of_a_verb_is_refused(url: str) -> None:
     async with Duly(url) as duly:
         unknown: dict[str, Any] = {"colour": "red"}
         with pytest.raises(TypeError, match="colour"):

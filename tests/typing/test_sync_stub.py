@@ -55,7 +55,7 @@ def told(signature: inspect.Signature) -> list[str]:
     return [f"{one.kind.name} {one.name}{'=' if one.default is not one.empty else ''}" for one in all_of_them]
 
 
-def test_the_file_is_what_make_stubs_writes() -> None:
+def test_the_stub_of_sync_is_what_make_stubs_writes() -> None:
     assert STUB.read_text(encoding="utf-8") == stub(), "run `make stubs`"
 
 
@@ -63,7 +63,7 @@ BOTH = [(Duly("sqlite://").sync, "Sync"), (Client("https://duly.example").sync, 
 
 
 @pytest.mark.parametrize(("sync", "name"), BOTH, ids=["Duly", "Client"])
-def test_what_is_stubbed_is_there_with_the_same_parameters(sync: Sync | SyncClient, name: str) -> None:
+def test_every_stubbed_call_exists_with_the_same_parameters(sync: Sync | SyncClient, name: str) -> None:
     seen = 0
     for holder, functions in holders(sync, name):
         for verb, node in functions.items():
@@ -73,7 +73,7 @@ def test_what_is_stubbed_is_there_with_the_same_parameters(sync: Sync | SyncClie
 
 
 @pytest.mark.parametrize(("sync", "name"), BOTH, ids=["Duly", "Client"])
-def test_what_is_there_is_stubbed(sync: Sync | SyncClient, name: str) -> None:
+def test_every_synchronous_call_is_stubbed(sync: Sync | SyncClient, name: str) -> None:
     for holder, functions in holders(sync, name):
         there = {one for one in dir(holder) if not one.startswith("_")} - OWN
         if holder is sync:
@@ -82,7 +82,7 @@ def test_what_is_there_is_stubbed(sync: Sync | SyncClient, name: str) -> None:
     assert {one for one, node in stubbed(name).items() if is_property(node)} == set(type(sync).GROUPS)
 
 
-def test_nothing_is_awaited() -> None:
+def test_no_stubbed_call_is_awaited() -> None:
     for sync, name in BOTH:
         for holder, functions in holders(sync, name):
             assert not [verb for verb in functions if inspect.iscoroutinefunction(getattr(holder, verb))]

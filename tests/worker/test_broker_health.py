@@ -34,8 +34,8 @@ class Seen:
         self.changes = 0
         signals = Signals()
         signals.observe(self.told.append)
-        self.reach = BrokerHealth(lamps, signals, self.changed)
-        self.reach.begin()
+        self.health = BrokerHealth(lamps, signals, self.changed)
+        self.health.begin()
 
     def changed(self) -> None:
         self.changes += 1
@@ -44,13 +44,13 @@ class Seen:
         return [(type(signal).__name__, signal.channel) for signal in self.told]
 
 
-def test_what_goes_down_is_told_once_and_so_is_its_return() -> None:
+def test_a_channel_that_goes_down_is_told_once_and_so_is_its_return() -> None:
     lamp = Lamp()
     seen = Seen(nats=lamp)
-    assert seen.reach.is_up("nats")
+    assert seen.health.is_up("nats")
     for reason in ("refused", "refused", "no such host"):
         lamp.turn(reason)
-        assert not seen.reach.is_up("nats")
+        assert not seen.health.is_up("nats")
     assert seen.told == [ChannelDown("nats", "refused")]
     lamp.turn(None)
     lamp.turn(None)
@@ -60,49 +60,49 @@ def test_what_goes_down_is_told_once_and_so_is_its_return() -> None:
     assert seen.changes == 2
 
 
-def test_what_is_on_trial_is_open_and_not_up_and_nobody_is_told_of_it() -> None:
+def test_a_channel_on_trial_is_open_and_not_up_and_nothing_is_told_of_it() -> None:
     lamp = Lamp()
     seen = Seen(nats=lamp)
     lamp.turn("full")
-    assert not seen.reach.is_open("nats")
+    assert not seen.health.is_open("nats")
     for _ in range(3):
         lamp.turn("full", on_trial=True)
-        assert (seen.reach.is_open("nats"), seen.reach.is_up("nats"), seen.reach.on_trial) == (True, False, {"nats"})
+        assert (seen.health.is_open("nats"), seen.health.is_up("nats"), seen.health.on_trial) == (True, False, {"nats"})
         lamp.turn("full")
-        assert not seen.reach.is_open("nats")
+        assert not seen.health.is_open("nats")
     assert seen.told == [ChannelDown("nats", "full")]
     lamp.turn("full", on_trial=True)
     lamp.turn(None)
     assert seen.names() == [("ChannelDown", "nats"), ("ChannelUp", "nats")]
-    assert (seen.reach.is_open("nats"), seen.reach.on_trial) == (True, frozenset())
+    assert (seen.health.is_open("nats"), seen.health.on_trial) == (True, frozenset())
 
 
-def test_what_is_down_already_when_the_watch_begins_is_told() -> None:
+def test_a_channel_that_is_down_at_the_start_is_told() -> None:
     seen = Seen(nats=Lamp("refused"), redis=Lamp())
     assert seen.names() == [("ChannelDown", "nats")]
-    assert (seen.reach.is_up("nats"), seen.reach.is_up("redis")) == (False, True)
+    assert (seen.health.is_up("nats"), seen.health.is_up("redis")) == (False, True)
     assert seen.changes == 1
 
 
-def test_channels_go_down_apart() -> None:
+def test_channels_go_down_independently() -> None:
     one, two = Lamp(), Lamp()
     seen = Seen(one=one, two=two)
     one.turn("refused")
     two.turn("refused")
     one.turn(None)
     assert seen.names() == [("ChannelDown", "one"), ("ChannelDown", "two"), ("ChannelUp", "one")]
-    assert not seen.reach.is_up("two")
+    assert not seen.health.is_up("two")
 
 
-def test_after_its_end_nobody_is_told() -> None:
+def test_after_the_end_of_the_health_check_nothing_is_told() -> None:
     lamp = Lamp()
     seen = Seen(nats=lamp)
-    seen.reach.end()
+    seen.health.end()
     lamp.turn("refused")
     assert not seen.told
     assert not lamp.watchers
 
 
 @pytest.mark.parametrize("name", ["webhook", "handler:greet"])
-def test_what_nobody_watches_is_up(name: str) -> None:
-    assert Seen(nats=Lamp("refused")).reach.is_up(name)
+def test_a_channel_without_a_health_check_is_up(name: str) -> None:
+    assert Seen(nats=Lamp("refused")).health.is_up(name)

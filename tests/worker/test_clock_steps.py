@@ -15,7 +15,7 @@ from duly import Duly, Event
 from duly.signals import ClockStepped, Completed, Interrupted, StoreDown
 from duly.stores.sqlite import codec
 from tests.conftest import OpenStore
-from tests.worker.watching import Logged, Told, Watched, until, working
+from tests.worker.running_worker import Logged, Told, Watched, until, working
 
 NOW, HOUR = timedelta(), timedelta(hours=1)
 
@@ -62,7 +62,7 @@ def steps(told: Told) -> list[int]:
     return [round(signal.by.total_seconds()) for signal in told.of(ClockStepped)]
 
 
-async def test_set_forward_it_interrupts_nobody_who_is_at_work(tmp_path: Path, wall: Wall) -> None:
+async def test_a_clock_set_forward_interrupts_no_running_event(tmp_path: Path, wall: Wall) -> None:
     url = f"sqlite:///{tmp_path}/duly.db"
     one, other = Duly(url), Duly(url, poll_interval="20ms")
     told, told_to_other, held = Told(one), Told(other), Held(one, other)
@@ -85,7 +85,7 @@ async def test_set_forward_it_interrupts_nobody_who_is_at_work(tmp_path: Path, w
     assert logged.acts == ["clock.stepped", "clock.stepped"]
 
 
-async def test_set_forward_it_is_soon_harmless_also_to_who_has_not_seen_it(tmp_path: Path, wall: Wall) -> None:
+async def test_a_clock_set_forward_is_soon_harmless_to_processes_that_start_later(tmp_path: Path, wall: Wall) -> None:
     """A process that starts after the step, such as a tick, knows nothing of it."""
     url = f"sqlite:///{tmp_path}/duly.db"
     one, late = Duly(url, lease="1h"), Duly(url)
@@ -106,7 +106,7 @@ async def test_set_forward_it_is_soon_harmless_also_to_who_has_not_seen_it(tmp_p
     assert held.started == [event.id]
 
 
-async def test_set_forward_it_does_not_hide_whose_worker_is_gone(tmp_path: Path, wall: Wall) -> None:
+async def test_a_clock_set_forward_does_not_hide_events_of_a_vanished_worker(tmp_path: Path, wall: Wall) -> None:
     duly = Duly(f"sqlite:///{tmp_path}/duly.db", lease="1s", poll_interval="20ms")
     told, held = Told(duly), Held(duly)
     held.may_go_on.set()
@@ -120,7 +120,7 @@ async def test_set_forward_it_does_not_hide_whose_worker_is_gone(tmp_path: Path,
         assert steps(told) == [3600]
 
 
-async def test_set_back_it_does_not_make_leases_longer(tmp_path: Path, wall: Wall) -> None:
+async def test_a_clock_set_back_does_not_make_leases_longer(tmp_path: Path, wall: Wall) -> None:
     duly = Duly(f"sqlite:///{tmp_path}/duly.db", lease="1h")
     told, held = Told(duly), Held(duly)
     async with duly:
@@ -140,7 +140,7 @@ async def test_set_back_it_does_not_make_leases_longer(tmp_path: Path, wall: Wal
     assert not told.of(StoreDown)
 
 
-async def test_set_back_it_starts_nothing_before_its_time(tmp_path: Path, wall: Wall) -> None:
+async def test_a_clock_set_back_starts_no_event_before_its_time(tmp_path: Path, wall: Wall) -> None:
     duly = Duly(f"sqlite:///{tmp_path}/duly.db", poll_interval="20ms")
     told, held, watched = Told(duly), Held(duly), Watched(duly)
     held.may_go_on.set()
@@ -155,7 +155,7 @@ async def test_set_back_it_starts_nothing_before_its_time(tmp_path: Path, wall: 
         assert held.started == []
 
 
-async def test_set_forward_it_wakes_who_sleeps_until_something_is_due(tmp_path: Path, wall: Wall) -> None:
+async def test_a_clock_set_forward_wakes_a_worker_that_sleeps_until_an_event_is_due(tmp_path: Path, wall: Wall) -> None:
     duly = Duly(f"sqlite:///{tmp_path}/duly.db", poll_interval="1h")
     told, held, watched = Told(duly), Held(duly), Watched(duly)
     held.may_go_on.set()
@@ -167,7 +167,7 @@ async def test_set_forward_it_wakes_who_sleeps_until_something_is_due(tmp_path: 
             await until(lambda: told.of(Completed), "it is done")
 
 
-async def test_a_clock_that_is_corrected_by_less_than_a_second_is_not_worth_a_word(tmp_path: Path, wall: Wall) -> None:
+async def test_a_clock_correction_of_less_than_a_second_is_not_logged(tmp_path: Path, wall: Wall) -> None:
     duly = Duly(f"sqlite:///{tmp_path}/duly.db")
     told = Told(duly)
     async with duly, working(duly):

@@ -14,9 +14,9 @@ import pytest
 from duly import Duly, InStatus, Status, Timer
 from tests.network import Namespace
 from tests.servers import Postgres
-from tests.worker.apart import apart, now
-from tests.worker.test_silence import frozen, nothing_is_left_behind
-from tests.worker.watching import until
+from tests.worker.running_worker import until
+from tests.worker.test_frozen_server import frozen, nothing_is_left_behind
+from tests.worker.worker_process import now, worker_process
 
 NOW = timedelta()
 LEASE_S = 4.0
@@ -71,7 +71,7 @@ async def test_a_worker_that_is_cut_off_says_so_once_and_goes_on_when_it_can(
     duly: Duly, other: Namespace, server: Postgres, tmp_path: Path
 ) -> None:
     worker = ("worker", "--app", "shop:duly", "--db", url_of(duly, other))
-    with apart(tmp_path, *worker, within=other.enter, **BRIEF) as far:
+    with worker_process(tmp_path, *worker, within=other.enter, **BRIEF) as far:
         await duly.add_many(Timer(NOW, "task", {"seconds": 0.01}) for _ in range(20))
         await until(lambda: len(far.told("end")) == 20, "it works")
         async with cut(other):
@@ -90,7 +90,7 @@ async def test_a_worker_that_is_cut_off_starts_nothing_after_its_lease_has_ended
     quick, slow, lease = 400, 24, 2.0
     many, settings = quick + slow, BRIEF | {"DULY_LEASE": f"{lease:g}s"}
     worker = ("worker", "--app", "shop:duly", "--concurrency", "4", "--db")
-    with apart(tmp_path, *worker, url_of(duly, other), within=other.enter, **settings) as far:
+    with worker_process(tmp_path, *worker, url_of(duly, other), within=other.enter, **settings) as far:
         await until(lambda: far.said("worker.started"), "it has started")
         seconds = [0.0] * quick + [0.6] * slow
         ids = await duly.add_many(Timer(NOW, "task", {"seconds": each}) for each in seconds)
@@ -99,7 +99,7 @@ async def test_a_worker_that_is_cut_off_starts_nothing_after_its_lease_has_ended
         assert len(claimed) > 12, "or this would prove nothing"
         async with cut(other):
             cut_at = now()
-            with apart(tmp_path, *worker, duly.settings.database_url, **settings) as near:
+            with worker_process(tmp_path, *worker, duly.settings.database_url, **settings) as near:
                 await until(lambda: all_done(duly, many), "the other worker does the rest", patience=90)
         begun_late = [entry for entry in far.told("begin") if entry["at"] > cut_at + lease]
         assert not begun_late, "after its lease had ended"
@@ -114,13 +114,13 @@ async def test_a_worker_that_was_frozen_past_its_lease_starts_nothing_of_what_it
     duly: Duly, tmp_path: Path
 ) -> None:
     worker = ("worker", "--app", "shop:duly", "--concurrency", "2", "--db", duly.settings.database_url)
-    with apart(tmp_path, *worker, **BRIEF) as first:
+    with worker_process(tmp_path, *worker, **BRIEF) as first:
         await until(lambda: first.said("worker.started"), "it has started")
         ids = await duly.add_many(Timer(NOW, "task", {"seconds": 0.4}) for _ in range(20))
         await until(lambda: len(first.told("end")) >= 4, "it is in the middle of the work")
         first.process.send_signal(signal.SIGSTOP)
         began = {entry["id"] for entry in first.told("begin")}
-        with apart(tmp_path, *worker, **BRIEF) as second:
+        with worker_process(tmp_path, *worker, **BRIEF) as second:
             await until(lambda: all_done(duly, 18), "the other one does what was not under way", patience=90)
             first.process.send_signal(signal.SIGCONT)
             await until(lambda: all_done(duly, 20), "all are done", patience=90)
@@ -131,11 +131,11 @@ async def test_a_worker_that_was_frozen_past_its_lease_starts_nothing_of_what_it
 
 @pytest.mark.parametrize("silence", ["cut off", "frozen"])
 @pytest.mark.parametrize("command", ["worker", "serve"])
-async def test_sigterm_ends_it_within_its_grace_whatever_the_database_does(
+async def test_sigterm_ends_a_worker_within_its_grace_whatever_the_database_does(
     duly: Duly, other: Namespace, server: Postgres, tmp_path: Path, silence: str, command: str
 ) -> None:
     arguments = (command, "--app", "shop:duly", "--db", url_of(duly, other), *(["--port", "0"] * (command == "serve")))
-    with apart(tmp_path, *arguments, within=other.enter, **BRIEF) as far:
+    with worker_process(tmp_path, *arguments, within=other.enter, **BRIEF) as far:
         await duly.add_many(Timer(NOW, "task", {"seconds": seconds}) for seconds in (0.01, 0.2, 60.0) * 5)
         await until(lambda: len(far.told("begin")) >= 8, "it is in the middle of the work")
         async with cut(other) if silence == "cut off" else frozen(server):
@@ -149,14 +149,18 @@ async def test_a_worker_that_cannot_reach_its_database_at_the_start_can_be_stopp
     duly: Duly, server: Postgres, tmp_path: Path
 ) -> None:
     async with frozen(server):
-        with apart(tmp_path, "worker", "--app", "shop:duly", "--db", duly.settings.database_url, **BRIEF) as worker:
+        with worker_process(
+            tmp_path, "worker", "--app", "shop:duly", "--db", duly.settings.database_url, **BRIEF
+        ) as worker:
             await until(lambda: worker.said("store.unreachable"), "it waits for the database")
             assert await asyncio.to_thread(worker.ends_within, GONE_WITHIN_S + NOISE_S), "it does not end"
             assert worker.process.returncode == 0
 
 
 async def test_a_thread_that_a_handler_has_left_behind_does_not_keep_the_process(duly: Duly, tmp_path: Path) -> None:
-    with apart(tmp_path, "worker", "--app", "shop:duly", "--db", duly.settings.database_url, **BRIEF) as worker:
+    with worker_process(
+        tmp_path, "worker", "--app", "shop:duly", "--db", duly.settings.database_url, **BRIEF
+    ) as worker:
         await duly.after(NOW, "stuck")
         await until(lambda: all_done(duly, 1), "the handler has ended, and its thread has not")
         assert await asyncio.to_thread(worker.ends_within, GONE_WITHIN_S + NOISE_S), "it does not end"

@@ -53,7 +53,7 @@ async def beside_a_flood(store: Store, tenants: str) -> FairClaim:
     return shared
 
 
-async def test_what_has_just_become_due_is_looked_for_beside_a_look_that_goes_deep(
+async def test_events_that_have_just_become_due_are_scanned_beside_a_deep_scan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fair_claim, "AWAITED_S", 0.01)
@@ -66,7 +66,7 @@ async def test_what_has_just_become_due_is_looked_for_beside_a_look_that_goes_de
     await shared.stop()
 
 
-async def test_a_shared_worker_does_not_wait_for_a_deep_look_when_a_flood_begins() -> None:
+async def test_a_worker_shared_by_tenants_does_not_wait_for_a_deep_scan_when_a_flood_begins() -> None:
     store = Store()
     shared = at_a_flood(store, "ab")
     async with asyncio.timeout(30):
@@ -76,7 +76,7 @@ async def test_a_shared_worker_does_not_wait_for_a_deep_look_when_a_flood_begins
 
 
 @pytest.mark.parametrize(("tenants", "found"), [("ab", [QUIET]), ("a", [])], ids=["shared", "alone"])
-async def test_what_a_look_finds_is_chosen_at_once_while_tenants_share_a_worker(
+async def test_events_found_by_a_scan_are_chosen_at_once_while_tenants_share_a_worker(
     tenants: str, found: list[Candidate]
 ) -> None:
     store = Store()
@@ -90,9 +90,7 @@ async def test_what_a_look_finds_is_chosen_at_once_while_tenants_share_a_worker(
 
 
 @pytest.mark.parametrize(("tenants", "looks"), [("ab", 4), ("a", 1)], ids=["shared", "alone"])
-async def test_each_claim_looks_for_who_has_just_become_due_while_tenants_share_a_worker(
-    tenants: str, looks: int
-) -> None:
+async def test_each_claim_scans_for_newly_due_tenants_while_tenants_share_a_worker(tenants: str, looks: int) -> None:
     store = Store()
     store.may_answer.set()
     shared = at_a_flood(store, tenants)

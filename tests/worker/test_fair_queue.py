@@ -46,19 +46,19 @@ def events(tenants: str, destination: str | None = None) -> list[Event]:
     return [make_event(tenant=tenant, destination=destination) for tenant in tenants]
 
 
-def start_all(turns: FairQueue) -> list[Start]:
-    return list(iter(turns.next, None))
+def start_all(queue: FairQueue) -> list[Start]:
+    return list(iter(queue.next, None))
 
 
 def whose(started: list[Start]) -> str:
     return "".join(event.tenant for event, _ in started)
 
 
-def test_tenants_take_turns() -> None:
-    turns = FairQueue(Unlimited(100), 100)
-    turns.extend(events("aaaaabc"))
-    turns.extend(events("bb"))
-    assert whose(start_all(turns)) == "abcababaa"
+def test_the_fair_queue_starts_tenants_round_robin() -> None:
+    queue = FairQueue(Unlimited(100), 100)
+    queue.extend(events("aaaaabc"))
+    queue.extend(events("bb"))
+    assert whose(start_all(queue)) == "abcababaa"
 
 
 class Clock:
@@ -69,183 +69,185 @@ class Clock:
         monkeypatch.setattr("duly.engine.fairness.fair_queue.monotonic", lambda: self.now)
 
 
-def run_to_the_end(turns: FairQueue) -> None:
-    for started in start_all(turns):
-        turns.ended(started, None)
+def run_to_the_end(queue: FairQueue) -> None:
+    for started in start_all(queue):
+        queue.ended(started, None)
 
 
-def test_a_worker_counts_on_a_second_tenant_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, turns = Clock(monkeypatch), FairQueue(Unlimited(100), 100)
+def test_a_worker_counts_as_shared_for_a_while_after_a_second_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, queue = Clock(monkeypatch), FairQueue(Unlimited(100), 100)
     for _ in range(2):
-        turns.extend(events("aaa", "x") + events("aa", "y"))
-        run_to_the_end(turns)
-        assert not turns.shared, "one tenant is alone, wherever its events go"
-    turns.extend(events("b"))
-    run_to_the_end(turns)
-    assert turns.shared
+        queue.extend(events("aaa", "x") + events("aa", "y"))
+        run_to_the_end(queue)
+        assert not queue.shared, "one tenant is alone, wherever its events go"
+    queue.extend(events("b"))
+    run_to_the_end(queue)
+    assert queue.shared
     clock.now += SHARED_FOR_S
-    turns.extend(events("b"))
-    assert not turns.shared
+    queue.extend(events("b"))
+    assert not queue.shared
     clock.now += 1
-    turns.extend(events("a"))
-    run_to_the_end(turns)
+    queue.extend(events("a"))
+    run_to_the_end(queue)
     clock.now += SHARED_FOR_S - 1
-    assert turns.shared
+    assert queue.shared
 
 
-def test_a_second_tenant_counts_each_time_that_it_comes_beside_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, turns = Clock(monkeypatch), FairQueue(Unlimited(1), 1)
-    turns.extend(events("a" * 20))
+def test_a_worker_counts_as_shared_each_time_a_second_tenant_comes_beside_a_flood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, queue = Clock(monkeypatch), FairQueue(Unlimited(1), 1)
+    queue.extend(events("a" * 20))
     for _ in range(3):
         clock.now += SHARED_FOR_S
-        assert not turns.shared
-        turns.extend(events("b"))
-        assert turns.shared
+        assert not queue.shared
+        queue.extend(events("b"))
+        assert queue.shared
         for _ in range(2):  # one of each
-            started = turns.next()
+            started = queue.next()
             assert started is not None
-            turns.ended(started, None)
+            queue.ended(started, None)
 
 
-def test_what_one_tenant_has_for_one_destination_starts_in_order() -> None:
-    turns = FairQueue(Unlimited(100), 100)
+def test_events_of_one_tenant_for_one_destination_start_in_order() -> None:
+    queue = FairQueue(Unlimited(100), 100)
     given = events("a" * 20)
-    turns.extend(given)
-    assert [event for event, _ in start_all(turns)] == given
+    queue.extend(given)
+    assert [event for event, _ in start_all(queue)] == given
 
 
-def test_destinations_of_a_tenant_take_turns() -> None:
-    turns = FairQueue(Unlimited(100), 100)
-    turns.extend(events("aaa", "x"))
-    turns.extend(events("aa", "y"))
-    turns.extend(events("b", "x"))
-    started = start_all(turns)
+def test_the_fair_queue_starts_destinations_of_a_tenant_round_robin() -> None:
+    queue = FairQueue(Unlimited(100), 100)
+    queue.extend(events("aaa", "x"))
+    queue.extend(events("aa", "y"))
+    queue.extend(events("b", "x"))
+    started = start_all(queue)
     assert [(event.tenant, event.destination) for event, _ in started] == [
         ("a", "x"), ("b", "x"), ("a", "y"), ("a", "x"), ("a", "y"), ("a", "x"),
     ]  # fmt: skip
 
 
-def test_a_place_goes_on_to_the_next_without_anybody_else_in_between() -> None:
-    turns = FairQueue(Unlimited(2), 2)
-    turns.extend(events("aaaa"))
-    first, second = start_all(turns)
-    assert turns.next() is None
-    third = turns.then(first, None)
+def test_a_freed_place_goes_to_the_next_event_without_another_in_between() -> None:
+    queue = FairQueue(Unlimited(2), 2)
+    queue.extend(events("aaaa"))
+    first, second = start_all(queue)
+    assert queue.next() is None
+    third = queue.then(first, None)
     assert third is not None
-    assert turns.running == 2
-    assert turns.startable == 1
-    assert turns.then(second, None) is not None
-    assert turns.then(third, None) is None
-    assert turns.running == 1
+    assert queue.running == 2
+    assert queue.startable == 1
+    assert queue.then(second, None) is not None
+    assert queue.then(third, None) is None
+    assert queue.running == 1
 
 
 def test_a_destination_never_has_more_under_way_than_it_may() -> None:
-    turns = FairQueue(Limited({("a", "x"): 2}), 100)
-    turns.extend(events("aaaaa", "x"))
-    turns.extend(events("aaa", "y"))
-    started = start_all(turns)
+    queue = FairQueue(Limited({("a", "x"): 2}), 100)
+    queue.extend(events("aaaaa", "x"))
+    queue.extend(events("aaa", "y"))
+    started = start_all(queue)
     assert Counter(event.destination for event, _ in started) == {"x": 2, "y": 3}
-    assert len(turns) == 3
-    assert turns.startable == 0, "they wait for something else than a place"
+    assert len(queue) == 3
+    assert queue.startable == 0, "they wait for something else than a place"
     slow = next(start for start in started if start[0].destination == "x")
-    again = turns.then(slow, None)
+    again = queue.then(slow, None)
     assert again is not None
     assert again[0].destination == "x"
-    assert turns.next() is None
+    assert queue.next() is None
 
 
 def test_a_tenant_never_has_more_under_way_than_it_may() -> None:
-    turns = FairQueue(Limited(of={"a": 3}), 100)
+    queue = FairQueue(Limited(of={"a": 3}), 100)
     for destination in "xyz":
-        turns.extend(events("aaa", destination))
-    turns.extend(events("bbbb"))
-    started = start_all(turns)
+        queue.extend(events("aaa", destination))
+    queue.extend(events("bbbb"))
+    started = start_all(queue)
     assert Counter(whose(started)) == {"a": 3, "b": 4}
-    turns.ended(next(start for start in started if start[0].tenant == "a"), None)
-    assert whose(start_all(turns)) == "a"
+    queue.ended(next(start for start in started if start[0].tenant == "a"), None)
+    assert whose(start_all(queue)) == "a"
 
 
-def test_who_has_used_up_a_rate_goes_on_when_time_has_passed() -> None:
+def test_events_of_a_used_up_rate_start_when_time_has_passed() -> None:
     limits = Limited()
     limits.left = {("a", "x"): 2}
-    turns = FairQueue(limits, 100)
-    turns.extend(events("aaaa", "x"))
-    turns.extend(events("b"))
-    started = start_all(turns)
+    queue = FairQueue(limits, 100)
+    queue.extend(events("aaaa", "x"))
+    queue.extend(events("b"))
+    started = start_all(queue)
     assert whose(started) == "aba"
     for start in started:
-        assert turns.then(start, None) is None
+        assert queue.then(start, None) is None
     limits.left["a", "x"] = 1
-    assert turns.next() is None, "nobody has said that time has passed"
-    turns.poke()
-    assert whose(start_all(turns)) == "a"
+    assert queue.next() is None, "nobody has said that time has passed"
+    queue.poke()
+    assert whose(start_all(queue)) == "a"
     assert limits.told == [event.id for event, _ in started]
 
 
-def test_places_are_kept_for_whoever_has_nothing_under_way() -> None:
-    turns = FairQueue(Unlimited(20), 20)
-    turns.extend(events("a" * 50))
-    assert len(start_all(turns)) == 20
-    assert turns.kept == 2
-    turns.extend(events("bbc"))
-    assert turns.may_start
-    assert whose(start_all(turns)) == "bc"
-    turns.extend(events("d"))
-    assert turns.next() is None, "there are no more than a tenth"
-    assert turns.kept == 0
+def test_places_are_kept_for_tenants_with_nothing_under_way() -> None:
+    queue = FairQueue(Unlimited(20), 20)
+    queue.extend(events("a" * 50))
+    assert len(start_all(queue)) == 20
+    assert queue.kept == 2
+    queue.extend(events("bbc"))
+    assert queue.may_start
+    assert whose(start_all(queue)) == "bc"
+    queue.extend(events("d"))
+    assert queue.next() is None, "there are no more than a tenth"
+    assert queue.kept == 0
 
 
-def test_the_last_half_of_what_is_kept_is_for_tenants_with_nothing_under_way() -> None:
-    turns = FairQueue(Unlimited(20), 20)
-    turns.extend(events("a" * 20))
-    start_all(turns)
+def test_the_last_half_of_the_kept_places_is_for_tenants_with_nothing_under_way() -> None:
+    queue = FairQueue(Unlimited(20), 20)
+    queue.extend(events("a" * 20))
+    start_all(queue)
     for destination in "xyz":
-        turns.extend(events("a", destination))
-    turns.extend(events("b"))
-    assert [(event.tenant, event.destination) for event, _ in start_all(turns)] == [("a", "x"), ("b", None)]
+        queue.extend(events("a", destination))
+    queue.extend(events("b"))
+    assert [(event.tenant, event.destination) for event, _ in start_all(queue)] == [("a", "x"), ("b", None)]
 
 
-def test_what_was_kept_is_given_back_before_others_get_a_place() -> None:
-    turns = FairQueue(Unlimited(10), 10)
-    turns.extend(events("a" * 20))
-    started = start_all(turns)
-    turns.extend(events("b"))
-    [quiet] = start_all(turns)
-    assert turns.then(started[0], None) is None, "eleven were under way, and now ten"
-    assert turns.then(quiet, None) is not None
+def test_kept_places_are_free_again_before_other_events_start() -> None:
+    queue = FairQueue(Unlimited(10), 10)
+    queue.extend(events("a" * 20))
+    started = start_all(queue)
+    queue.extend(events("b"))
+    [quiet] = start_all(queue)
+    assert queue.then(started[0], None) is None, "eleven were under way, and now ten"
+    assert queue.then(quiet, None) is not None
 
 
-def test_with_few_places_none_is_kept() -> None:
+def test_with_few_places_no_place_is_kept() -> None:
     for concurrency in (1, 9):
-        turns = FairQueue(Unlimited(concurrency), concurrency)
-        turns.extend(events("a" * 20))
-        assert len(start_all(turns)) == concurrency
-        turns.extend(events("b"))
-        assert turns.next() is None
-        assert turns.kept == 0
-        assert not turns.may_start
+        queue = FairQueue(Unlimited(concurrency), concurrency)
+        queue.extend(events("a" * 20))
+        assert len(start_all(queue)) == concurrency
+        queue.extend(events("b"))
+        assert queue.next() is None
+        assert queue.kept == 0
+        assert not queue.may_start
 
 
-def test_what_was_lost_is_not_started() -> None:
-    turns = FairQueue(Limited({("b", None): 0}), 100)
+def test_an_event_removed_from_the_fair_queue_is_not_started() -> None:
+    queue = FairQueue(Limited({("b", None): 0}), 100)
     given = events("aab")
-    turns.extend(given)
-    turns.remove(given[0])
-    assert [event for event, _ in start_all(turns)] == [given[1]]
-    turns.remove(given[2])
-    assert len(turns) == turns.startable == 0
+    queue.extend(given)
+    queue.remove(given[0])
+    assert [event for event, _ in start_all(queue)] == [given[1]]
+    queue.remove(given[2])
+    assert len(queue) == queue.startable == 0
 
 
-def test_all_that_waits_can_be_taken_away() -> None:
-    turns = FairQueue(Limited({("b", None): 0}), 100)
-    turns.extend(events("aabbcc"))
-    [*_] = [turns.next(), turns.next()]
-    turns.clear()
-    assert not list(turns)
-    assert turns.startable == 0
-    assert turns.next() is None
-    turns.extend(events("d"))
-    assert whose(start_all(turns)) == "d"
+def test_the_fair_queue_can_be_cleared() -> None:
+    queue = FairQueue(Limited({("b", None): 0}), 100)
+    queue.extend(events("aabbcc"))
+    [*_] = [queue.next(), queue.next()]
+    queue.clear()
+    assert not list(queue)
+    assert queue.startable == 0
+    assert queue.next() is None
+    queue.extend(events("d"))
+    assert whose(start_all(queue)) == "d"
 
 
 # -- whatever happens
@@ -260,40 +262,40 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.concurrency = 10
         self.limits = Limited({("a", "x"): 2, ("b", "y"): 1}, {"a": 4})
-        self.turns = FairQueue(self.limits, self.concurrency)
+        self.queue = FairQueue(self.limits, self.concurrency)
         self.waiting: dict[Key, deque[Event]] = {}
         self.running: list[Start] = []
 
     @rule(key=KEYS, many=st.integers(1, 6))
     def come(self, key: Key, many: int) -> None:
         come = events(key[0] * many, key[1])
-        self.turns.extend(come)
+        self.queue.extend(come)
         self.waiting.setdefault(key, deque()).extend(come)
 
     @rule()
     def start(self) -> None:
-        self._started(self.turns.next())
+        self._started(self.queue.next())
 
     @precondition(lambda self: self.running)
     @rule(luck=st.integers(0, 100), on=st.booleans())
     def end(self, luck: int, on: bool) -> None:
         ended = self.running.pop(luck % len(self.running))
         if on:
-            self._started(self.turns.then(ended, None))
+            self._started(self.queue.then(ended, None))
         else:
-            self.turns.ended(ended, None)
+            self.queue.ended(ended, None)
 
     @rule(key=KEYS, left=st.integers(0, 3))
     def limit_rate(self, key: Key, left: int) -> None:
         self.limits.left[key] = left
-        self.turns.poke()
+        self.queue.poke()
 
     @precondition(lambda self: any(self.waiting.values()))
     @rule(luck=st.integers(0, 100))
     def lose(self, luck: int) -> None:
         queues = [queue for queue in self.waiting.values() if queue]
         lost = queues[luck % len(queues)].pop()
-        self.turns.remove(lost)
+        self.queue.remove(lost)
 
     def _started(self, start: Start | None) -> None:
         if start is None:
@@ -327,26 +329,26 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def counts_are_right(self) -> None:
-        assert len(self.turns) == sum(map(len, self.waiting.values()))
-        assert {event.id for event in self.turns} == {event.id for queue in self.waiting.values() for event in queue}
-        assert self.turns.running == len(self.running)
-        assert 0 <= self.turns.startable <= len(self.turns)
+        assert len(self.queue) == sum(map(len, self.waiting.values()))
+        assert {event.id for event in self.queue} == {event.id for queue in self.waiting.values() for event in queue}
+        assert self.queue.running == len(self.running)
+        assert 0 <= self.queue.startable <= len(self.queue)
         if self._startable():
-            assert self.turns.may_start
+            assert self.queue.may_start
 
 
 TestAnyOrder = AnyOrder.TestCase
 
 
 @given(st.lists(st.tuples(KEYS, st.integers(1, 9)), min_size=1, max_size=12))
-def test_everybody_is_started_within_one_round(given: list[tuple[Key, int]]) -> None:
-    turns = FairQueue(Unlimited(1000), 1000)
+def test_every_tenant_and_destination_is_started_within_one_round(given: list[tuple[Key, int]]) -> None:
+    queue = FairQueue(Unlimited(1000), 1000)
     tenants, keys = set(), set()
     for (tenant, destination), many in given:
-        turns.extend(events(tenant * many, destination))
+        queue.extend(events(tenant * many, destination))
         tenants.add(tenant)
         keys.add((tenant, destination))
-    started = start_all(turns)
+    started = start_all(queue)
     assert set(whose(started[: len(tenants)])) == tenants
     for tenant in tenants:
         own = [event.destination for event, _ in started if event.tenant == tenant]
@@ -355,12 +357,12 @@ def test_everybody_is_started_within_one_round(given: list[tuple[Key, int]]) -> 
 
 
 @pytest.mark.parametrize("many", [1, 5000])
-def test_a_place_is_passed_on_however_many_wait_for_something_else(many: int) -> None:
+def test_a_freed_place_is_passed_on_however_many_tenants_wait_for_a_limit(many: int) -> None:
     """Those who are set aside are not asked again and again."""
     limits = Limited({("a", None): 1000, **{(f"t{n}", None): 0 for n in range(many)}})
-    turns = FairQueue(limits, 100)
-    turns.extend(make_event(tenant=f"t{n}") for n in range(many))
-    assert turns.next() is None
+    queue = FairQueue(limits, 100)
+    queue.extend(make_event(tenant=f"t{n}") for n in range(many))
+    assert queue.next() is None
     asked = 0
 
     def places(tenant: str, destination: str | None) -> int:
@@ -369,8 +371,8 @@ def test_a_place_is_passed_on_however_many_wait_for_something_else(many: int) ->
         return 1000
 
     limits.places = places  # type: ignore[method-assign]
-    turns.extend(events("a" * 10))
-    start = turns.next()
+    queue.extend(events("a" * 10))
+    start = queue.next()
     while start is not None:
-        start = turns.then(start, None)
+        start = queue.then(start, None)
     assert asked == 10

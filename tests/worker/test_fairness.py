@@ -8,7 +8,7 @@ import pytest
 from duly import Duly, Event, Timer, every
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
-from tests.worker.watching import until, working
+from tests.worker.running_worker import until, working
 
 NOW, HOUR, MINUTE = timedelta(), timedelta(hours=1), timedelta(minutes=1)
 FLOOD, BATCH = 20_000, 1000

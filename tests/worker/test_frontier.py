@@ -14,7 +14,7 @@ from duly.engine.faults.frontier import Frontier
 from duly.signals import Completed
 from duly.stores.statements import StoreQueries
 from tests.make import HOUR, LANE, LEASE, SECOND, make_new
-from tests.worker.watching import Told, until, working
+from tests.worker.running_worker import Told, until, working
 
 NEVER = "10m"
 """Between polls: what only a poll would find is not found."""
@@ -58,7 +58,7 @@ async def done(told: Told, id: str) -> None:
 
 @pytest.mark.parametrize("later", [True, False], ids=["before a later one", "alone"])
 @pytest.mark.parametrize("due", ["now", "long ago"])
-async def test_what_is_added_while_a_worker_sleeps_is_started(duly: Duly, later: bool, due: str) -> None:
+async def test_an_event_that_is_added_while_a_worker_sleeps_is_started(duly: Duly, later: bool, due: str) -> None:
     told = Told(duly)
     if later:
         await duly.after(HOUR, "greet")
@@ -73,14 +73,14 @@ def ago(span: timedelta) -> datetime:
     return datetime.now(UTC) - span
 
 
-async def test_a_look_ahead_does_not_go_past_what_may_still_come(store: Any) -> None:
+async def test_the_frontier_does_not_go_past_the_present(store: Any) -> None:
     """What is due later is no reason to begin there: others may be due before it."""
     await store.add([make_new(due=datetime.now(UTC) + HOUR)])
     _, seen = await store.horizon([LANE])
     assert seen.fresh[LANE] <= await store.now()
 
 
-async def test_after_a_claim_from_the_beginning_the_look_ahead_is_from_there_too(store: Any, costly: None) -> None:
+async def test_after_a_full_claim_the_horizon_is_read_from_the_beginning(store: Any, costly: None) -> None:
     frontier = Frontier()
     await store.add([make_new() for _ in range(2)])
     for turn in range(3):
@@ -94,7 +94,9 @@ async def test_after_a_claim_from_the_beginning_the_look_ahead_is_from_there_too
     assert [event.id for event in await claim(store, frontier)] == [late.id]
 
 
-async def test_what_was_written_a_moment_before_it_could_be_seen_is_found(store: Any, costly: None) -> None:
+async def test_an_event_of_a_slowly_committing_transaction_behind_the_frontier_is_found(
+    store: Any, costly: None
+) -> None:
     frontier = Frontier()
     await claim(store, frontier)
     await frontier.horizon(store, [LANE], ())

@@ -18,7 +18,7 @@ from duly.errors import NotWritable
 from duly.signals import Completed, StoreDown, StoreUp
 from tests.disks import SmallDisk
 from tests.servers import Postgres
-from tests.worker.watching import Logged, Told, Watched, running, until, working
+from tests.worker.running_worker import Logged, Told, Watched, running, until, working
 
 NOW, LATER = timedelta(), timedelta(hours=1)
 BIG = "x" * 20_000
@@ -120,7 +120,7 @@ async def test_a_full_disk_is_one_outage_however_often_it_is_read() -> None:
         assert sorted(held.ids) == sorted(ids), "each once"
 
 
-async def test_the_end_is_noticed_also_where_there_is_nothing_left_to_write() -> None:
+async def test_the_end_of_a_full_disk_is_noticed_also_where_there_is_nothing_left_to_write() -> None:
     with SmallDisk(megabytes=6) as disk:
         duly = Duly(f"sqlite:///{disk.folder}/duly.db", poll_interval="20ms", lease="1s", store_timeout="950ms")
         told, held = Told(duly), Held(duly)
@@ -134,7 +134,7 @@ async def test_the_end_is_noticed_also_where_there_is_nothing_left_to_write() ->
                 held.may_go_on.set()
 
 
-async def test_who_schedules_on_a_full_disk_is_told_so_and_nothing_is_stored(place: Place) -> None:
+async def test_scheduling_on_a_full_disk_is_an_error_and_nothing_is_stored(place: Place) -> None:
     async with Duly(place.url) as duly:
         with full(place.disk):
             with contextlib.suppress(NotWritable):

@@ -17,7 +17,7 @@ from duly import Duly, InStatus, Status
 from duly.api.app import create_api
 from duly.errors import NotWritable
 from duly.stores.sqlite.store import SqliteStore
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 LATER, HOURS = timedelta(hours=1), timedelta(hours=9)
 
@@ -55,7 +55,7 @@ async def frozen(url: str) -> AsyncIterator[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not tell who has a lock")
-async def test_who_waits_for_a_frozen_process_is_told_which_one_it_is(tmp_path: Path) -> None:
+async def test_a_writer_that_waits_for_a_frozen_process_is_told_which_one_it_is(tmp_path: Path) -> None:
     url, file = f"sqlite:///{tmp_path}/duly.db", tmp_path / "duly.db"
     async with Duly(url, store_timeout="200ms") as duly:
         before = await duly.after(LATER, "task")
@@ -88,7 +88,7 @@ async def test_a_server_is_not_ready_while_a_frozen_process_has_the_lock(tmp_pat
             await until(is_ready, "it is ready again")
 
 
-async def test_who_waits_for_a_lock_can_be_told_to_stop(tmp_path: Path) -> None:
+async def test_a_worker_that_waits_for_a_lock_can_be_stopped(tmp_path: Path) -> None:
     url, store = f"sqlite:///{tmp_path}/duly.db", SqliteStore(str(tmp_path / "duly.db"), timeout=HOURS)
     await store.open()
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from duly import Conflict, Delivered, Duly, Event, Failed, Invalid, NotFound, Rejected, StoreUnavailable, every, webhook
 from duly.records.event import Outcome
-from tests.worker.watching import working
+from tests.worker.running_worker import working
 
 ACTS = 120  # of each of those who act
 ACTORS = 3
@@ -120,7 +120,7 @@ class Actor:
         await self._chance.choice((targets.enable, targets.disable, targets.probe))(self._chance.choice(TARGETS))
 
 
-async def test_whatever_is_done_the_rows_never_contradict_each_other(url: str) -> None:
+async def test_no_sequence_of_acts_violates_an_invariant(url: str) -> None:
     chance = random.Random(1)
     async with AsyncExitStack() as stack:
         apps = [await stack.enter_async_context(busy(url, chance)) for _ in range(2)]

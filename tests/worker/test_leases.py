@@ -6,7 +6,7 @@ from duly.decide.lifecycle import DELIVERED
 from duly.records.event import Claim, Settlement
 from duly.signals import Completed, Interrupted, Lost
 from duly.testing import ManualClock
-from tests.worker.watching import Told, until, working
+from tests.worker.running_worker import Told, until, working
 
 LEASE = timedelta(seconds=30)
 
@@ -71,7 +71,9 @@ async def test_a_worker_that_lost_its_lease_drops_its_verdict(url: str) -> None:
     assert not told_stalled.of(Completed)
 
 
-async def test_a_worker_that_takes_again_what_it_has_lost_runs_both_to_their_end(url: str, clock: ManualClock) -> None:
+async def test_a_worker_that_claims_an_event_again_after_losing_it_runs_both_attempts_to_their_end(
+    url: str, clock: ManualClock
+) -> None:
     """Its handler goes on for longer than its lease, which cannot be renewed; and nobody else is there."""
     duly = Duly(url, clock=clock, lease="1s", poll_interval="50ms", concurrency=2)
     told, versions, may_end = Told(duly), list[int](), asyncio.Event()
@@ -102,7 +104,7 @@ async def test_a_worker_that_takes_again_what_it_has_lost_runs_both_to_their_end
     assert [(entry.act, entry.version) for entry in history] == [("interrupted", 2), ("delivered", 3)]
 
 
-async def test_beats_and_settlements_of_the_same_events_do_not_wait_for_each_other(url: str) -> None:
+async def test_renewals_and_settlements_of_the_same_events_do_not_deadlock(url: str) -> None:
     """A worker renews the leases of what it is settling; the two name their events in any order."""
     async with Duly(url) as duly:
         for _ in range(8):

@@ -19,8 +19,8 @@ from duly.records.event import Delivered, Event, Outcome, Status
 from duly.records.specs import InStatus
 from duly.signals import Signals
 from tests.make import make_head, make_new, make_schedule
+from tests.worker.running_worker import until
 from tests.worker.test_fair_queue import Limited
-from tests.worker.watching import until
 
 MINUTE = timedelta(minutes=1)
 LANE = "posting"
@@ -136,7 +136,7 @@ async def test_a_tenant_has_no_more_under_way_than_it_may(store: Any) -> None:
     assert posting.most["b", None] > 4
 
 
-async def test_who_may_not_start_anything_is_left_alone_and_costs_next_to_nothing(store: Any) -> None:
+async def test_a_tenant_that_may_start_nothing_costs_next_to_nothing(store: Any) -> None:
     posting, limits = Posting(), Limited()
     limits.left = {("a", "rated"): 0}
     await store.add(due("a", "rated", 3000, ago=2 * MINUTE))
@@ -155,7 +155,7 @@ async def test_who_may_not_start_anything_is_left_alone_and_costs_next_to_nothin
     assert posting.order.count(("a", "rated")) == 7
 
 
-async def test_what_becomes_due_behind_a_backlog_that_may_not_start_is_on_time(
+async def test_an_event_behind_a_backlog_that_may_not_start_is_on_time(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.engine.sleep.LIMITS_RECHECK", 10 * MINUTE)  # no look in between finds them
@@ -171,7 +171,7 @@ async def test_what_becomes_due_behind_a_backlog_that_may_not_start_is_on_time(
 
 
 @pytest.mark.parametrize("kind", ["event", "head"])
-async def test_slow_ones_that_fill_every_place_do_not_keep_a_quiet_tenant_out(store: Any, kind: str) -> None:
+async def test_slow_events_that_fill_every_place_do_not_keep_a_quiet_tenant_out(store: Any, kind: str) -> None:
     posting = Posting()
     posting.holds = lambda event: event.tenant == "slow"
     await store.add(due("slow", None, 100))
@@ -188,7 +188,7 @@ async def test_slow_ones_that_fill_every_place_do_not_keep_a_quiet_tenant_out(st
     assert posting.most_at_all <= 22
 
 
-async def test_one_place_is_one_place(store: Any) -> None:
+async def test_a_worker_with_one_place_runs_one_event_at_a_time(store: Any) -> None:
     posting = Posting()
     posting.holds = lambda event: event.tenant == "slow"
     await store.add(due("slow", None, 3))

@@ -16,7 +16,7 @@ from duly.ports import Route
 from duly.signals import Claimed, Completed, Signals
 from duly.testing import ManualClock, Recorder
 from tests.make import HOUR, LANE, SECOND, make_new
-from tests.worker.watching import Told, until, working
+from tests.worker.running_worker import Told, until, working
 
 SOON = timedelta(milliseconds=300)
 TRIES = 10
@@ -52,7 +52,7 @@ async def is_held(duly: Duly, punctual: Punctual, *ids: str) -> bool:
     return not any(id in punctual.fired for id in ids)
 
 
-async def test_nothing_is_early_and_all_is_done_once(url: str) -> None:
+async def test_with_a_lookahead_no_event_is_early_and_each_is_done_once(url: str) -> None:
     duly = Duly(url, lookahead="500ms")
     punctual, told = Punctual(duly), Told(duly)
     dues: dict[str, datetime] = {}
@@ -73,7 +73,7 @@ async def test_nothing_is_early_and_all_is_done_once(url: str) -> None:
     assert some_were_claimed_ahead()
 
 
-async def test_a_schedule_goes_on_and_is_punctual_too(url: str) -> None:
+async def test_with_a_lookahead_a_schedule_goes_on_and_is_punctual(url: str) -> None:
     duly = Duly(url, lookahead="500ms")
     punctual = Punctual(duly)
     async with duly, working(duly):
@@ -84,7 +84,7 @@ async def test_a_schedule_goes_on_and_is_punctual_too(url: str) -> None:
     assert all(punctual.fired[event.id] >= event.due for event in punctual.events)
 
 
-async def test_what_is_cancelled_while_it_is_held_is_not_fired(url: str) -> None:
+async def test_an_event_cancelled_while_it_is_reserved_is_not_fired(url: str) -> None:
     duly = Duly(url, lookahead="500ms")
     punctual = Punctual(duly)
     async with duly, working(duly):
@@ -107,7 +107,7 @@ async def cancelled(duly: Duly, id: str) -> bool:
     return True
 
 
-async def test_what_can_no_longer_be_cancelled_is_fired(url: str) -> None:
+async def test_a_reserved_event_that_can_no_longer_be_cancelled_is_fired(url: str) -> None:
     """Whatever the moment: either it was cancelled, or it is fired. Never both, never neither."""
     duly = Duly(url, lookahead="500ms")
     punctual = Punctual(duly)
@@ -123,7 +123,7 @@ async def test_what_can_no_longer_be_cancelled_is_fired(url: str) -> None:
     assert {id for id, cancelled in outcomes.items() if not cancelled} == set(punctual.fired)
 
 
-async def test_a_timer_that_is_moved_while_it_is_held_fires_at_its_new_time(url: str) -> None:
+async def test_a_timer_that_is_moved_while_it_is_reserved_fires_at_its_new_time(url: str) -> None:
     duly = Duly(url, lookahead="500ms")
     punctual = Punctual(duly)
     async with duly, working(duly):
@@ -141,7 +141,7 @@ async def test_a_timer_that_is_moved_while_it_is_held_fires_at_its_new_time(url:
     assert punctual.fired[fired.id] >= moved.due
 
 
-async def test_what_is_held_when_the_clock_is_set_back_is_fired_at_its_instant_by_the_clock(
+async def test_an_event_reserved_when_the_clock_is_set_back_fires_at_its_instant_by_the_clock(
     url: str, clock: ManualClock
 ) -> None:
     """The injected clock stands in for the store's own; what waits here goes by the machine's monotonic clock."""
@@ -159,7 +159,7 @@ async def test_what_is_held_when_the_clock_is_set_back_is_fired_at_its_instant_b
     assert [(entry.act, entry.claimed) for entry in history] == [("delivered", event.due)]
 
 
-async def test_the_next_event_of_a_schedule_that_is_held_when_the_clock_is_set_back_waits_too(
+async def test_a_head_reserved_when_the_clock_is_set_back_fires_at_its_instant_by_the_clock(
     url: str, clock: ManualClock
 ) -> None:
     duly = Duly(url, clock=clock, lookahead="500ms", poll_interval="50ms")
@@ -191,7 +191,7 @@ async def is_done(duly: Duly, id: str) -> bool:
     return (await duly.events.get(id)).status is Status.COMPLETED
 
 
-async def test_the_lease_of_what_waits_for_its_instant_is_renewed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_lease_of_a_reserved_event_is_renewed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for some milliseconds; here for longer than its lease, which is shorter than any that can be set."""
     monkeypatch.setattr(reserve, "CLAIM_BEFORE_S", HOUR.total_seconds())
     lease = timedelta(milliseconds=300)
@@ -217,7 +217,7 @@ async def test_the_lease_of_what_waits_for_its_instant_is_renewed(url: str, monk
     assert [entry.act for entry in history] == ["given back"], "and it is given back when the worker stops"
 
 
-async def test_a_worker_that_stops_gives_up_what_it_holds(url: str) -> None:
+async def test_a_worker_that_stops_releases_its_reserved_events(url: str) -> None:
     first, second = Duly(url, lookahead="500ms"), Duly(url)
     stopped, punctual = Punctual(first), Punctual(second)
     async with first, second:
@@ -233,7 +233,7 @@ async def test_a_worker_that_stops_gives_up_what_it_holds(url: str) -> None:
             await until(lambda: event.id in punctual.fired, "the other worker fires it")
 
 
-async def test_what_a_vanished_worker_held_is_fired_by_another(url: str) -> None:
+async def test_events_that_a_vanished_worker_had_reserved_are_fired_by_another(url: str) -> None:
     duly = Duly(url, poll_interval="200ms")
     punctual = Punctual(duly)
     async with duly:

@@ -14,7 +14,7 @@ from duly import Duly, Event, InStatus, Status, Timer
 from duly.errors import StoreError, StoreUnavailable
 from duly.signals import Completed, StoreDown, StoreUp, WorkerStopped
 from tests.servers import Postgres
-from tests.worker.watching import Logged, Told, Watched, running, until, working
+from tests.worker.running_worker import Logged, Told, Watched, running, until, working
 
 NOW = timedelta()
 
@@ -93,7 +93,7 @@ def assert_said(told: Told, logged: Logged, *, times: int = 1, down: str = "stor
     assert acts == [down, "store.back"] * times, "once each, not once for every try"
 
 
-async def test_outages_in_the_middle_of_work_are_ridden_out(database: str, server: Postgres) -> None:
+async def test_a_worker_survives_outages_in_the_middle_of_work(database: str, server: Postgres) -> None:
     duly = Duly(database, concurrency=10, batch_size=20, lease="12s")
     told, effects = Told(duly), Effects(duly)
     ids: list[str] = []
@@ -191,7 +191,7 @@ async def test_a_store_that_goes_down_before_the_worker_starts_is_waited_for(dat
     assert sorted(effects.ids) == sorted(ids)
 
 
-async def test_a_worker_hears_of_new_events_again_after_an_outage(database: str, server: Postgres) -> None:
+async def test_a_worker_is_woken_by_new_events_again_after_an_outage(database: str, server: Postgres) -> None:
     duly = Duly(database, poll_interval="60s", lease="10m")
     watched, effects = Watched(duly), Effects(duly)
     async with duly, working(duly):
@@ -217,7 +217,7 @@ async def test_a_worker_can_be_stopped_during_an_outage(database: str, server: P
             assert told.of(WorkerStopped)
 
 
-async def test_a_worker_that_waits_for_a_quiet_moment_can_be_stopped_during_an_outage(
+async def test_a_worker_that_waits_to_run_an_interrupted_event_alone_can_be_stopped_during_an_outage(
     database: str, server: Postgres
 ) -> None:
     """It wants to deliver an interrupted event alone, and what is under way cannot be settled."""
@@ -249,7 +249,7 @@ async def test_a_worker_that_waits_for_a_quiet_moment_can_be_stopped_during_an_o
             assert told.of(WorkerStopped)
 
 
-async def test_a_locked_file_is_ridden_out(tmp_path: Path) -> None:
+async def test_a_worker_survives_a_locked_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/duly.db"
     duly = Duly(url, concurrency=10, batch_size=20, lease="12s", store_timeout="200ms")
     told, effects = Told(duly), Effects(duly, most=50)

@@ -10,7 +10,7 @@ import pytest
 from duly import Duly, Event, InStatus, OfType, Status, Timer
 from duly.engine.fairness.prefetch import SHARED_BATCH
 from duly.signals import Claimed, Completed, Retried
-from tests.worker.watching import Told, Watched, until, working
+from tests.worker.running_worker import Told, Watched, until, working
 
 NOW = timedelta()
 
@@ -39,7 +39,7 @@ async def test_a_worker_claims_only_what_it_can_start(url: str) -> None:
     assert watched.asked[0] == 3
 
 
-async def test_a_worker_reads_ahead_of_quick_handlers_by_two_batches_at_most(url: str) -> None:
+async def test_a_worker_prefetches_two_batches_at_most_for_quick_handlers(url: str) -> None:
     duly = Duly(url, concurrency=3, batch_size=5)
     watched, told = Watched(duly), Told(duly)
     in_hand: list[int] = []
@@ -77,7 +77,7 @@ async def test_a_claim_takes_less_while_tenants_share_a_worker(url: str, others:
     assert max(watched.asked) == most
 
 
-async def test_every_lane_gets_its_turn_when_there_are_more_lanes_than_room(url: str) -> None:
+async def test_every_lane_is_claimed_from_when_there_are_more_lanes_than_free_places(url: str) -> None:
     duly = Duly(url, concurrency=2)
     told = Told(duly)
     running, most = 0, 0
@@ -116,7 +116,7 @@ async def test_a_backlog_in_one_of_many_lanes_is_not_slowed_by_the_empty_ones(ur
     assert slept < 4, "it slept although there was work and room for it"
 
 
-async def test_two_services_on_one_database_leave_each_other_s_events_alone(url: str) -> None:
+async def test_two_services_on_one_database_leave_each_others_events_alone(url: str) -> None:
     orders, mails = Duly(url), Duly(url)
     done: dict[str, list[str]] = {"order": [], "mail": []}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.receiving import Receiver
-from tests.worker.watching import PATIENCE
+from tests.worker.running_worker import PATIENCE
 
 WORKER = """
 import asyncio, json, resource, sys, threading
@@ -111,19 +111,19 @@ async def told(url: str, receiver: Receiver, does: str) -> Any:
 
 
 @pytest.mark.parametrize("does", ["finds a webhook", "gets a webhook"])
-async def test_a_worker_has_loaded_what_it_takes_before_it_claims_a_webhook(
+async def test_a_worker_has_loaded_the_http_library_before_it_claims_a_webhook(
     url: str, receiver: Receiver, does: str
 ) -> None:
     assert await told(url, receiver, does) == {"loaded_by": "a thread", "claimed": [["webhook", ALL]]}
     assert len(receiver.received) == 1
 
 
-async def test_a_worker_does_not_load_it_before_it_has_run_what_is_due(url: str, receiver: Receiver) -> None:
+async def test_a_worker_loads_the_http_library_only_after_it_has_run_what_is_due(url: str, receiver: Receiver) -> None:
     assert (await told(url, receiver, "finds a greeting"))["claimed"] == [["handler:greet", []]]
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_what_could_not_be_loaded_at_first_is_loaded_later(url: str, receiver: Receiver) -> None:
+async def test_an_http_library_that_could_not_be_loaded_at_first_is_loaded_later(url: str, receiver: Receiver) -> None:
     told_of = await told(url, receiver, "finds a webhook and no descriptor")
     assert told_of["claimed"][0] == ["webhook", []]
     assert len(told_of["claimed"]) >= 2
@@ -131,13 +131,13 @@ async def test_what_could_not_be_loaded_at_first_is_loaded_later(url: str, recei
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_a_tick_loads_it_first_if_there_is_something_to_send(url: str, receiver: Receiver) -> None:
+async def test_a_tick_with_a_webhook_loads_the_http_library_first(url: str, receiver: Receiver) -> None:
     expected = {"loaded_by": "a thread", "claimed": [["webhook", ALL]]}
     assert await told(url, receiver, "ticks with a webhook") == expected
     assert len(receiver.received) == 1
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_a_tick_with_nothing_to_send_does_not_load_it(url: str, receiver: Receiver) -> None:
+async def test_a_tick_with_nothing_to_send_does_not_load_the_http_library(url: str, receiver: Receiver) -> None:
     expected = {"loaded_by": None, "claimed": [["handler:greet", []]]}
     assert await told(url, receiver, "ticks with a greeting") == expected

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from duly import Duly, Event, Status, Timer
 from duly.signals import Completed
-from tests.worker.watching import Told, Watched, until, working
+from tests.worker.running_worker import Told, Watched, until, working
 
 NOW = timedelta()
 
@@ -49,7 +49,7 @@ async def test_settlements_are_collected_while_one_is_on_its_way(url: str) -> No
     assert len(watched.settled) <= 3
 
 
-async def test_what_is_done_is_settled_while_its_neighbour_goes_on(url: str) -> None:
+async def test_a_finished_event_is_settled_while_its_neighbour_goes_on(url: str) -> None:
     duly = Duly(url)
     told = Told(duly)
     released = asyncio.Event()

@@ -36,42 +36,42 @@ def sleep(
         (Horizon(3 * SECOND, 2 * SECOND, SECOND / 2), 0.5),
     ],
 )
-def test_it_sleeps_until_the_next_one_is_ready_and_not_past_the_poll(horizon: Horizon, seconds: float) -> None:
+def test_a_worker_sleeps_until_the_next_event_is_ready_and_not_past_the_poll(horizon: Horizon, seconds: float) -> None:
     assert sleep(horizon) == seconds
 
 
-def test_it_wakes_early_enough_to_reserve_what_is_due_soon() -> None:
+def test_a_worker_wakes_early_enough_to_reserve_what_is_due_soon() -> None:
     assert sleep(Horizon(3 * SECOND, None, None), lookahead=SECOND) == 2.0
     assert sleep(Horizon(SECOND / 2, None, None), lookahead=SECOND) == 0.5, "there was none to reserve"
     assert sleep(Horizon(None, None, 3 * SECOND), lookahead=SECOND) == 3.0, "those are not reserved"
 
 
-def test_after_reserving_half_of_the_look_ahead_passes() -> None:
-    rest = Sleep(2 * SECOND, MINUTE, LocalWaker())
-    assert rest.after_reserving(limited=False) == 1.0
-    assert rest.after_reserving(limited=True) == LIMITS_RECHECK.total_seconds()
+def test_a_worker_sleeps_half_of_the_lookahead_after_reserving() -> None:
+    sleeper = Sleep(2 * SECOND, MINUTE, LocalWaker())
+    assert sleeper.after_reserving(limited=False) == 1.0
+    assert sleeper.after_reserving(limited=True) == LIMITS_RECHECK.total_seconds()
 
 
-def test_what_is_ready_is_claimed_at_once_after_a_claim_that_found_something() -> None:
+def test_a_worker_claims_again_at_once_after_a_claim_that_found_something() -> None:
     assert sleep(Horizon(READY, None, None), found=True) == 0.0
 
 
-def test_it_looks_at_all_lanes_before_it_sleeps() -> None:
+def test_a_worker_looks_at_all_lanes_before_it_sleeps() -> None:
     assert sleep(Horizon(READY, None, None), whole=False) == 0.0
 
 
-def test_what_is_ready_and_not_to_be_had_is_asked_for_less_and_less_often() -> None:
-    rest = Sleep(0 * SECOND, MINUTE, LocalWaker())
+def test_a_worker_backs_off_while_ready_events_are_locked() -> None:
+    sleeper = Sleep(0 * SECOND, MINUTE, LocalWaker())
     horizon = Horizon(READY, None, None)
-    slept = [rest.after_a_claim(horizon, found=False, limited=False, whole=True) for _ in range(12)]
+    slept = [sleeper.after_a_claim(horizon, found=False, limited=False, whole=True) for _ in range(12)]
     assert slept == sorted(slept)
     assert slept[0] < 0.01
     assert slept[-1] == LOCKED_RETRY_MOST_S
-    rest.after_a_claim(NOTHING, found=True, limited=False, whole=True)
-    assert rest.after_a_claim(horizon, found=False, limited=False, whole=True) == slept[0]
+    sleeper.after_a_claim(NOTHING, found=True, limited=False, whole=True)
+    assert sleeper.after_a_claim(horizon, found=False, limited=False, whole=True) == slept[0]
 
 
-def test_where_something_may_not_start_it_looks_often_and_does_not_spin() -> None:
+def test_a_worker_rechecks_limits_often_and_does_not_spin() -> None:
     assert sleep(NOTHING, limited=True) == LIMITS_RECHECK.total_seconds()
     assert sleep(Horizon(HOUR, READY, READY), limited=True) == LIMITS_RECHECK.total_seconds(), (
         "these may be what may not"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, InStatus, Status, Timer
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 HOUR = timedelta(hours=1)
 

@@ -10,7 +10,7 @@ import pytest
 from duly import Duly, Event, Timer
 from duly.engine.tally import PassTally
 from duly.signals import PassEnded, WorkerStopped
-from tests.worker.watching import Told, Watched, until, working
+from tests.worker.running_worker import Told, Watched, until, working
 
 NOW, HOUR = timedelta(), timedelta(hours=1)
 
@@ -33,7 +33,7 @@ def quick(duly: Duly, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-async def test_a_running_worker_tells_a_pass_and_then_idles(url: str, transactional: bool) -> None:
+async def test_a_running_worker_reports_a_pass_and_then_idles(url: str, transactional: bool) -> None:
     duly = Duly(url, poll_interval="60s")
     watched, told = Watched(duly), Told(duly)
     quick(duly, transactional=transactional)
@@ -75,7 +75,7 @@ async def test_a_pass_goes_on_while_anything_is_under_way(url: str, monkeypatch:
     assert passed.duration > so_far, "from when the long one was claimed"
 
 
-async def test_a_pass_that_does_not_end_is_told_of_all_the_same(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pass_that_does_not_end_is_reported_all_the_same(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.engine.tally.LONGEST_PASS_S", 0.0)
     duly = Duly(url)
     told = Told(duly)
@@ -108,7 +108,7 @@ async def test_a_tick_is_one_pass_however_long(url: str, monkeypatch: pytest.Mon
     assert passed.processed == 5
 
 
-async def test_a_worker_that_stops_tells_the_pass_before_its_end(url: str) -> None:
+async def test_a_worker_that_stops_reports_the_pass_before_its_end(url: str) -> None:
     duly = Duly(url)
     told: list[Any] = []
     duly.observe(told.append, PassEnded, WorkerStopped)
@@ -122,7 +122,7 @@ async def test_a_worker_that_stops_tells_the_pass_before_its_end(url: str) -> No
     assert told[0].processed == 1
 
 
-async def test_a_worker_with_nothing_to_do_tells_of_no_pass(url: str) -> None:
+async def test_a_worker_with_nothing_to_do_reports_no_pass(url: str) -> None:
     duly = Duly(url, poll_interval="10ms")
     watched, told = Watched(duly), Told(duly)
     quick(duly)

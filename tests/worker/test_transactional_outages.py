@@ -11,8 +11,8 @@ import pytest
 from duly import Duly, Event, Retry, Status
 from duly.errors import StoreUnavailable
 from tests.servers import Postgres
+from tests.worker.running_worker import until, working
 from tests.worker.test_outages import outage
-from tests.worker.watching import until, working
 
 NOW = timedelta()
 CRASHES = 3
@@ -70,7 +70,7 @@ async def test_crashes_of_the_database_spend_no_attempt_of_a_transactional_handl
         assert "failed" not in acts
 
 
-async def test_a_deadlock_spends_no_attempt(database: str) -> None:
+async def test_a_deadlock_spends_no_attempt_of_a_transactional_handler(database: str) -> None:
     duly = Duly(database, poll_interval="200ms")
     first = asyncio.Barrier(2)
     tries: list[str] = []
@@ -100,7 +100,7 @@ async def test_a_deadlock_spends_no_attempt(database: str) -> None:
 @pytest.mark.parametrize(
     "mistake", ["SELECT $1::int", "SELECT 1 / 0", "SET LOCAL statement_timeout = 1; SELECT pg_sleep(5)"]
 )
-async def test_a_mistake_in_its_own_statement_is_its_own_failure(database: str, mistake: str) -> None:
+async def test_a_mistake_in_a_statement_of_a_transactional_handler_is_its_failure(database: str, mistake: str) -> None:
     duly = Duly(database)
 
     @duly.on("wrong", transactional=True)
@@ -141,7 +141,7 @@ async def test_an_outage_spends_no_attempt_of_a_handler_that_schedules(database:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-async def test_a_handler_may_raise_that_what_it_calls_is_away(plain: bool) -> None:
+async def test_a_handler_may_raise_that_a_service_it_calls_is_unavailable(plain: bool) -> None:
     duly = Duly("sqlite:///:memory:", poll_interval="100ms")
     tries: list[str] = []
 

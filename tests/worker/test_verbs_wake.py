@@ -10,9 +10,9 @@ from duly import Duly, Event, Retry, Timer, cron, every, webhook
 from duly.testing import ManualClock, Recorder
 from tests.api.test_replan import NewLaw, new_law
 from tests.conftest import OpenDuly
-from tests.letters import dead
+from tests.dead_letters import dead
 from tests.make import DAY, HOUR, SECOND, START, a_user
-from tests.worker.watching import Watched, until, working
+from tests.worker.running_worker import Watched, until, working
 
 __all__ = ["new_law"]
 

@@ -11,9 +11,9 @@ from duly import Duly, Event, Timer
 from duly.signals import Claimed, Completed
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.sqlite.store import SqliteStore
-from tests.letters import dead
+from tests.dead_letters import dead
 from tests.servers import create_database
-from tests.worker.watching import PATIENCE, Told, Watched, until, working
+from tests.worker.running_worker import PATIENCE, Told, Watched, until, working
 
 ADD = """
 import asyncio, sys
@@ -75,7 +75,7 @@ async def test_an_event_from_another_process_wakes_a_sleeping_worker(url: str) -
         assert claim.event.claimed - claim.event.created < timedelta(seconds=10)
 
 
-async def test_a_replay_of_many_wakes_a_sleeping_worker(url: str) -> None:
+async def test_a_replay_of_many_events_wakes_a_sleeping_worker(url: str) -> None:
     duly, watched, _, greeted = greeter(url, poll_interval="60s", lease="10m")
     async with Duly(url) as elsewhere, duly:
         ids = await dead(duly.store, 4)

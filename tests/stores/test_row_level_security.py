@@ -96,7 +96,7 @@ async def kill(store: Any, request: Any) -> None:
 
 
 @pytest.mark.parametrize("table", HAVE_A_TENANT)
-async def test_others_rows_do_not_exist(shared: Any, table: str) -> None:
+async def test_rows_of_other_tenants_do_not_exist_for_a_session(shared: Any, table: str) -> None:
     async with shared.begin() as tx:
         before = await tx.fetch(f"SELECT t::text FROM duly.{table} AS t WHERE tenant = 'beta' ORDER BY 1")
     assert before
@@ -116,7 +116,7 @@ async def test_others_rows_do_not_exist(shared: Any, table: str) -> None:
 
 
 @pytest.mark.parametrize("table", HAVE_A_TENANT)
-async def test_nothing_can_be_written_in_anothers_name(shared: Any, table: str) -> None:
+async def test_a_session_cannot_write_rows_of_another_tenant(shared: Any, table: str) -> None:
     async def give_away() -> None:
         async with shared.tenant_session("acme", writes=True) as request:
             await request.execute(f"UPDATE duly.{table} SET tenant = 'beta'")
@@ -141,7 +141,7 @@ async def test_nothing_can_be_written_in_anothers_name(shared: Any, table: str) 
 
 
 @pytest.mark.parametrize("table", ["events", "schedules", "users", "targets", "nothing"])
-async def test_no_history_can_be_written_of_what_is_anothers(shared: Any, table: str) -> None:
+async def test_a_session_cannot_write_history_of_another_tenants_rows(shared: Any, table: str) -> None:
     nothing = [make_new().id]
     async with shared.begin() as tx:
         ids = {
@@ -180,7 +180,7 @@ async def test_a_timer_that_another_request_has_just_put_is_moved_with_its_histo
 
 
 @pytest.mark.parametrize("view", ["journal", "history"])
-async def test_history_is_seen_with_what_it_tells_of(shared: Any, view: str) -> None:
+async def test_a_session_sees_the_history_of_its_own_rows_only(shared: Any, view: str) -> None:
     async with shared.tenant_session("acme", writes=False) as request:
         told = await request.fetch(f"SELECT act, detail FROM duly.{view}")
     assert {row["detail"] for row in told if row["act"] == "noted"} == {"acme"}
@@ -201,7 +201,7 @@ async def test_the_view_of_timers_shows_through_the_policies(shared: Any) -> Non
             raise Oops
 
 
-async def test_without_a_tenant_nothing_exists(shared: Any) -> None:
+async def test_without_a_tenant_no_row_exists_for_a_session(shared: Any) -> None:
     for tenant in (None, ""):
         async with shared.begin() as tx:
             await tx.execute(f"SET LOCAL ROLE {ROLE}")
@@ -238,7 +238,7 @@ async def test_a_tenant_may_have_any_name(store: Any, tenant: str) -> None:
         "CREATE TABLE duly.more (n int)",
     ],
 )
-async def test_what_the_role_may_not_do(shared: Any, sql: str) -> None:
+async def test_the_role_of_requests_may_not_do_what_it_does_not_need(shared: Any, sql: str) -> None:
     async with shared.tenant_session("acme", writes=True) as request:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with request.begin() as tx:
@@ -295,7 +295,7 @@ async def test_an_error_that_nobody_undid_does_not_look_like_a_commit(store: Any
 
 
 @pytest.mark.parametrize("sql", ["COMMIT", "ROLLBACK"])
-async def test_who_ends_the_transaction_from_within_can_ask_nothing_more(store: Any, sql: str) -> None:
+async def test_a_session_whose_transaction_was_ended_from_within_refuses_statements(store: Any, sql: str) -> None:
     await something_of(store, "beta")
 
     async def escape() -> None:
@@ -323,7 +323,7 @@ async def test_a_connection_that_is_lost_is_told_as_an_outage(store: Any, notice
     assert await store.by_key("acme", "k") is None
 
 
-async def test_who_is_cancelled_again_and_again_leaves_no_trace(store: Any) -> None:
+async def test_a_session_that_is_cancelled_again_and_again_leaves_no_trace(store: Any) -> None:
     """As some frameworks do: until the task gives up, each step of it is cancelled anew."""
     inside = asyncio.Event()
 
@@ -344,7 +344,7 @@ async def test_who_is_cancelled_again_and_again_leaves_no_trace(store: Any) -> N
     assert await store.by_key("acme", "k") is None
 
 
-async def test_requests_of_many_tenants_never_meet(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_of_many_tenants_are_isolated(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """200 at once over three connections; some fail, some are cancelled, and some lose their connection."""
     monkeypatch.setattr("duly.stores.postgres.store.CONFINED_CONNECTIONS", 3)
     tenants = [f"tenant {n}" for n in range(20)]
@@ -421,7 +421,9 @@ async def test_one_tenant_cannot_have_all_connections(store: Any) -> None:
     assert store._shares.usual._taken == {}, "what nobody uses is not kept"
 
 
-async def test_who_gives_up_waiting_for_a_share_takes_none(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_that_gives_up_waiting_for_a_connection_takes_none(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "query_limit", 0.05)
     shares = store._shares.usual
     for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
@@ -434,7 +436,7 @@ async def test_who_gives_up_waiting_for_a_share_takes_none(store: Any, monkeypat
     assert shares._taken == {}
 
 
-async def test_who_waits_too_long_for_anothers_lock_is_told_so(store: Any) -> None:
+async def test_a_session_that_waits_too_long_for_a_lock_is_told_so(store: Any) -> None:
     brief = PostgresStore(store.url, timeout=timedelta(seconds=1))
     await brief.open()
 
@@ -487,7 +489,9 @@ async def test_workers_see_all_tenants_events(store: Any, clean_postgres: str, r
         await worker.add([make_new() for _ in range(3)])
 
 
-async def test_who_does_not_own_the_tables_plans_as_the_owner_does(store: Any, clean_postgres: str, role: str) -> None:
+async def test_a_user_who_does_not_own_the_tables_gets_the_plans_of_the_owner(
+    store: Any, clean_postgres: str, role: str
+) -> None:
     """The policies are no part of other roles' plans: not even as a filter."""
     sql = "EXPLAIN (COSTS off) SELECT * FROM duly.{table}"
     async with store_on(as_role(clean_postgres, role), migrate=False) as other, other.begin() as tx:
@@ -515,7 +519,7 @@ def without_rights(new_postgres: Callable[[], str]) -> Iterator[tuple[str, str]]
         admin.execute(f"DROP ROLE {name}")
 
 
-async def test_who_may_make_no_roles_migrates_and_is_told_what_an_administrator_runs(
+async def test_a_user_who_may_make_no_roles_migrates_and_is_told_what_an_administrator_runs(
     without_rights: tuple[str, str],
 ) -> None:
     modest, admin = without_rights
@@ -534,7 +538,7 @@ async def test_who_may_make_no_roles_migrates_and_is_told_what_an_administrator_
             assert await request.fetch("SELECT FROM duly.events") == []
 
 
-def test_the_documentation_has_the_same_rights() -> None:
+def test_the_documentation_lists_the_rights_of_the_role() -> None:
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
     granted = {
         (table.removeprefix("duly."), right)
@@ -545,7 +549,7 @@ def test_the_documentation_has_the_same_rights() -> None:
     assert granted == {(table, right) for table, rights in RIGHTS.items() for right in rights}
 
 
-async def test_only_what_is_missing_is_done(store: Any) -> None:
+async def test_preparing_the_role_grants_only_missing_rights(store: Any) -> None:
     async with store.begin() as tx:
         await tx.execute(f"REVOKE DELETE ON duly.users FROM {ROLE}")
     await store.prepare_rls_role()
@@ -553,7 +557,9 @@ async def test_only_what_is_missing_is_done(store: Any) -> None:
         await request.delete_users([make_user().id])
 
 
-async def test_many_that_start_at_once_on_many_databases_all_get_the_role(new_postgres: Callable[[], str]) -> None:
+async def test_many_processes_that_start_at_once_on_many_databases_all_get_the_role(
+    new_postgres: Callable[[], str],
+) -> None:
     urls = [new_postgres() for _ in range(4)]
     for url in urls:
         async with store_on(url):
@@ -577,7 +583,9 @@ async def test_many_that_start_at_once_on_many_databases_all_get_the_role(new_po
         ("ALTER TABLE duly.users DISABLE ROW LEVEL SECURITY", "does not bind duly_api on duly.users"),
     ],
 )
-async def test_a_lock_that_does_not_lock_is_refused(new_postgres: Callable[[], str], grant: str, told: str) -> None:
+async def test_a_role_with_rights_past_row_level_security_is_refused(
+    new_postgres: Callable[[], str], grant: str, told: str
+) -> None:
     async with store_on(new_postgres()) as store:
         await store.prepare_rls_role()
         async with store.begin() as tx:
@@ -586,14 +594,14 @@ async def test_a_lock_that_does_not_lock_is_refused(new_postgres: Callable[[], s
             await store.prepare_rls_role()
 
 
-async def test_who_was_not_prepared_is_told_so(without_rights: tuple[str, str]) -> None:
+async def test_a_store_whose_role_was_not_prepared_says_so(without_rights: tuple[str, str]) -> None:
     async with store_on(without_rights[0]) as store:
         with pytest.raises(StoreError, match="not prepared"):
             async with store.tenant_session("acme", writes=False) as request:
                 await request.now()
 
 
-async def test_an_older_server_is_refused(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_postgres_older_than_the_least_version_is_refused(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duly.stores.postgres.tenants.rls_role.LEAST_VERSION", 99)
     with pytest.raises(StoreError, match="needs 99 or newer"):
         await store.prepare_rls_role()

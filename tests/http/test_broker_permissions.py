@@ -48,13 +48,13 @@ def schedule(target: Any) -> dict[str, Any]:
     return {"type": "x", "rule": {"every": "1h"}, "target": target}
 
 
-async def test_brokers_are_closed_on_a_server_that_says_nothing_of_them(http: Caller) -> None:
+async def test_no_broker_is_allowed_on_a_server_without_the_setting(http: Caller) -> None:
     refused(await http("PUT", "/v1/timers/k", timer(to.nats("orders.due"))), "target.nats.subject")
     assert await http.app.events.find() == []
     await http.app.at(START, "x", target=to.nats("orders.due"))  # code may do as before
 
 
-async def test_a_timer_reaches_only_what_is_open(acme: Caller) -> None:
+async def test_a_timer_over_http_reaches_only_places_that_are_allowed(acme: Caller) -> None:
     refused(await acme("PUT", "/v1/timers/k", timer(THEIRS)), "target.redis.stream")
     refused(await acme("PUT", "/v1/timers/k", timer(EMPTIES)), "target.redis.stream", "target.redis.max_length")
     refused(await acme("PUT", "/v1/timers/k", timer(to.redis("acme:orders", max_length=1))), "target.redis.max_length")
@@ -63,14 +63,14 @@ async def test_a_timer_reaches_only_what_is_open(acme: Caller) -> None:
     assert (await acme.app.events.by_key("k", tenant="acme")).target == OWN
 
 
-async def test_of_many_timers_those_that_are_closed_are_refused(acme: Caller) -> None:
+async def test_of_many_timers_those_for_places_that_are_not_allowed_are_refused(acme: Caller) -> None:
     answer = await acme.post("/v1/timers", {"timers": [timer(OWN), timer(THEIRS, key="k"), timer(EMPTIES)]})
     assert [one["status"] for one in answer["results"]] == ["created", "refused", "refused"]
     assert [one["path"] for one in answer["results"][1]["errors"]] == ["target.redis.stream"]
     assert len(await acme.app.events.find()) == 1
 
 
-async def test_a_schedule_reaches_only_what_is_open(acme: Caller) -> None:
+async def test_a_schedule_over_http_reaches_only_places_that_are_allowed(acme: Caller) -> None:
     refused(await acme("PUT", "/v1/schedules/s", schedule(THEIRS)), "target.redis.stream")
     await acme.put("/v1/schedules/s", schedule(OWN))
     refused(await acme("PUT", "/v1/schedules/s", schedule(EMPTIES)), "target.redis.stream", "target.redis.max_length")
@@ -78,14 +78,16 @@ async def test_a_schedule_reaches_only_what_is_open(acme: Caller) -> None:
     assert (await acme.app.schedules.get("s", tenant="acme")).target == OWN
 
 
-async def test_editing_a_schedule_of_code_over_http_asks_about_its_target(acme: Caller) -> None:
+async def test_editing_a_schedule_of_code_over_http_checks_whether_its_target_is_allowed(acme: Caller) -> None:
     await acme.app.schedules.put("s", every("1h"), "x", target=THEIRS, tenant="acme")
     refused(await acme("PATCH", "/v1/schedules/s", {"payload": 7}), "target.redis.stream")
     for act in ("pause", "resume", "trigger", "skip"):  # what its owner may do with it all the same
         await acme.post(f"/v1/schedules/s/{act}")
 
 
-async def test_firing_beside_the_rule_asks_again(acme: Caller, clock: ManualClock) -> None:
+async def test_triggers_and_backfills_check_again_whether_the_target_is_allowed(
+    acme: Caller, clock: ManualClock
+) -> None:
     await acme.put("/v1/schedules/theirs", schedule(OWN))
     await acme.app.schedules.put("ours", every("1h"), "x", target=OWN, tenant="acme")
     clock.advance(timedelta(hours=3))
@@ -97,7 +99,7 @@ async def test_firing_beside_the_rule_asks_again(acme: Caller, clock: ManualCloc
         await acme.app.schedules.trigger("theirs", tenant="acme")  # code may; the worker asks again
 
 
-async def test_a_users_target_is_only_what_is_open(acme: Caller) -> None:
+async def test_the_target_of_a_user_must_be_allowed(acme: Caller) -> None:
     refused(await acme("POST", "/v1/users", a_user(target=THEIRS)), "target.redis.stream")
     user = await acme.post("/v1/users", a_user(target=OWN, key="ada"))
     refused(
@@ -137,14 +139,14 @@ class News:
         return to.redis("news")
 
 
-async def test_an_event_types_own_target_is_codes(acme: Caller) -> None:
+async def test_the_own_target_of_an_event_type_counts_as_codes(acme: Caller) -> None:
     acme.app.event_types.register(News())
     user = await acme.post("/v1/users", a_user())
     planned = {head.type: (head.target, head.via) for head in await acme.app.users.ahead(user["id"])}
     assert planned["news"] == (to.redis("news"), None)
 
 
-async def test_stored_targets_are_no_way_around_it(acme: Caller) -> None:
+async def test_stored_targets_are_no_way_around_the_allowed_places(acme: Caller) -> None:
     """They are webhooks and requests alone; a broker is none of them, whoever puts it."""
     answer = await acme("PUT", "/v1/targets/t", {"url": "redis://globex:orders", "channel": "redis"})
     assert answer.status_code == 422
@@ -152,7 +154,7 @@ async def test_stored_targets_are_no_way_around_it(acme: Caller) -> None:
     assert answer.status_code == 422
 
 
-async def test_other_targets_are_open_as_before(acme: Caller) -> None:
+async def test_targets_that_are_no_brokers_need_not_be_allowed(acme: Caller) -> None:
     await acme.put("/v1/timers/k", timer(to.webhook("https://hooks.example/in")))
     await acme.put("/v1/timers/l", timer(None))
     assert (await acme.app.events.by_key("k", tenant="acme")).via == OVER_HTTP

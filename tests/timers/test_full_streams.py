@@ -17,7 +17,7 @@ from duly.timer_service.messages import TIMER
 from tests.brokers import NatsServer
 from tests.timers.conftest import Serve, Served
 from tests.timers.desk import Desk, command, in_seconds
-from tests.worker.watching import until
+from tests.worker.running_worker import until
 
 MANY, TRIALS = 30, 4
 

@@ -18,17 +18,17 @@ class Claimed(NamedTuple):
 AWAY = ("given back", "the database could not be reached")
 
 
-class Ledger(NamedTuple):
+class Comparison(NamedTuple):
     events: dict[str, Event]
     history: dict[str, list[Entry]]
 
     @classmethod
-    async def of(cls, app: Duly) -> "Ledger":
+    async def of(cls, app: Duly) -> "Comparison":
         events = await cls._events(app)
         return cls(events, {id: await app.events.history(id) for id in events})
 
     @classmethod
-    async def of_suspects(cls, app: Duly) -> "Ledger":
+    async def of_suspects(cls, app: Duly) -> "Comparison":
         """With the history of only those that were claimed more than once: there may be many others."""
         events = await cls._events(app)
         return cls(events, {id: await app.events.history(id) for id, event in events.items() if event.version > 2})

@@ -13,7 +13,7 @@ from duly.values.instants import write_instant
 from tests.chaos.faults import STORE, Fault
 from tests.chaos.receiver import Post
 from tests.chaos.worker import HOOK, PLAIN, SLOW, TRANSACTIONAL
-from tests.crash.ledger import Claimed
+from tests.crash.consistency import Claimed
 
 DELIVERED, INTERRUPTED, GIVEN_BACK, FAILED = "delivered", "interrupted", "given back", "failed"
 FORGOTTEN = "forgotten"
@@ -58,7 +58,7 @@ class Told(NamedTuple):
     one_writer: bool  # the store has one for all
 
 
-class Ledger:
+class Comparison:
     def __init__(
         self,
         events: Mapping[str, Event],

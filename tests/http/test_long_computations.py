@@ -47,7 +47,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["schedule", "rule"])
-async def test_others_are_answered_while_a_rule_is_evaluated(http: Caller, slow: Slow, stored: bool) -> None:
+async def test_other_requests_are_answered_while_a_rule_is_evaluated(http: Caller, slow: Slow, stored: bool) -> None:
     slow.set()
     await http.put("/v1/schedules/leap", SCHEDULE)
     slow.clear()
@@ -63,7 +63,7 @@ async def test_others_are_answered_while_a_rule_is_evaluated(http: Caller, slow:
 
 
 @pytest.mark.parametrize("verb", ["PUT", "PATCH"])
-async def test_others_are_answered_while_a_schedule_that_is_put_is_evaluated(
+async def test_other_requests_are_answered_while_a_schedule_that_is_put_is_evaluated(
     http: Caller, slow: Slow, verb: str
 ) -> None:
     slow.set()
@@ -82,7 +82,9 @@ async def test_others_are_answered_while_a_schedule_that_is_put_is_evaluated(
 
 
 @pytest.mark.parametrize("verb", ["cancel", "skip"])
-async def test_others_are_answered_while_what_follows_a_head_is_evaluated(http: Caller, slow: Slow, verb: str) -> None:
+async def test_other_requests_are_answered_while_the_successor_of_a_head_is_evaluated(
+    http: Caller, slow: Slow, verb: str
+) -> None:
     slow.set()
     await http.put("/v1/schedules/leap", SCHEDULE)
     [head] = (await http.get("/v1/events"))["events"]
@@ -100,7 +102,7 @@ async def test_others_are_answered_while_what_follows_a_head_is_evaluated(http: 
     assert (await asking).status_code == 200
 
 
-async def test_others_are_answered_while_a_backfill_is_evaluated(http: Caller, slow: Slow) -> None:
+async def test_other_requests_are_answered_while_a_backfill_is_evaluated(http: Caller, slow: Slow) -> None:
     slow.set()
     await http.put("/v1/schedules/leap", SCHEDULE)
     slow.clear()
@@ -198,7 +200,7 @@ def noted(monkeypatch: pytest.MonkeyPatch, where: str, turns: Callable[[], int])
     return seen
 
 
-async def test_others_have_their_turn_while_many_are_checked(
+async def test_other_requests_are_answered_while_many_timers_are_checked(
     http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked = noted(monkeypatch, "duly.api.nouns.timers.read_timer", turns)
@@ -210,7 +212,7 @@ async def test_others_have_their_turn_while_many_are_checked(
     assert [place for place, one in enumerate(told["results"]) if one["status"] == "refused"] == [1700]
 
 
-async def test_others_have_their_turn_while_a_page_is_written(
+async def test_other_requests_are_answered_while_a_page_is_written(
     http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(5):
@@ -270,7 +272,7 @@ def body(payload: bytes) -> bytes:
         (b'["a\\\\\\\\", ' + b"[" * MOST_LEVELS + b'"' + b"]" * 500 + b'"' + b"]" * MOST_LEVELS + b"]", 400),
     ],
 )
-async def test_the_depth_of_a_body_is_what_json_says(
+async def test_the_depth_of_a_body_is_counted_as_json_nests(
     http: Caller, payload: bytes, status: int, breath: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "SLICE_BYTES", breath)
@@ -282,7 +284,7 @@ async def test_the_depth_of_a_body_is_what_json_says(
         assert "levels deep" in answer.json()["detail"]
 
 
-async def test_others_have_their_turn_while_a_body_is_looked_through(
+async def test_other_requests_are_answered_while_a_body_is_checked(
     http: Caller, turns: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = noted(monkeypatch, "duly.api.protocol.bodies.accumulate", turns)

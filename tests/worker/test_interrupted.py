@@ -7,7 +7,7 @@ import pytest
 
 from duly import Duly, Event, InStatus, Status, Timer
 from duly.signals import Completed, Interrupted
-from tests.worker.watching import Told, Watched, until, working
+from tests.worker.running_worker import Told, Watched, until, working
 
 NOW = timedelta()
 
@@ -40,44 +40,44 @@ class Company:
         self.ran.append(event.id)
 
 
-async def test_a_suspect_is_delivered_with_nothing_beside_it(url: str) -> None:
+async def test_an_interrupted_event_is_delivered_with_nothing_beside_it(url: str) -> None:
     duly = Duly(url, concurrency=20, lease="1s", store_timeout="950ms")
     company, told = Company(duly), Told(duly)
     async with duly:
-        suspects = await interrupt(duly, 5)
-        innocents = set(await duly.add_many(Timer(NOW, "task") for _ in range(300)))
+        interrupted = await interrupt(duly, 5)
+        others = set(await duly.add_many(Timer(NOW, "task") for _ in range(300)))
         async with working(duly):
-            for _ in range(20):  # some more, while suspects run
-                innocents |= set(await duly.add_many(Timer(NOW, "task") for _ in range(10)))
+            for _ in range(20):  # some more, while interrupted run
+                others |= set(await duly.add_many(Timer(NOW, "task") for _ in range(10)))
             await until(lambda: len(told.of(Completed)) == 505, "all are done")
-        histories = [[entry.act for entry in await duly.events.history(id)] for id in suspects]
+        histories = [[entry.act for entry in await duly.events.history(id)] for id in interrupted]
 
-    assert {id: company.beside[id] for id in suspects} == {id: set() for id in suspects}
-    assert sum(len(company.beside[id]) > 0 for id in innocents) > 100, "the others kept each other company"
+    assert {id: company.beside[id] for id in interrupted} == {id: set() for id in interrupted}
+    assert sum(len(company.beside[id]) > 0 for id in others) > 100, "the others kept each other company"
     assert histories == [["interrupted", "delivered"]] * 5
-    assert {signal.event.id for signal in told.of(Interrupted)} == suspects
+    assert {signal.event.id for signal in told.of(Interrupted)} == interrupted
 
 
-async def test_suspects_get_their_turn_under_a_backlog_that_never_ends(url: str) -> None:
+async def test_interrupted_events_are_delivered_under_a_backlog_that_never_ends(url: str) -> None:
     duly = Duly(url, concurrency=4, batch_size=4, lease="1s", store_timeout="950ms")
     company = Company(duly)
     async with duly:
-        suspects = await interrupt(duly, 3)
+        interrupted = await interrupt(duly, 3)
         added = len(await duly.add_many(Timer(NOW, "task") for _ in range(500)))
         async with working(duly):
 
-            async def suspects_ran() -> bool:
+            async def interrupted_ran() -> bool:
                 nonlocal added
                 if added - len(company.ran) < 300:
                     added += len(await duly.add_many(Timer(NOW, "task") for _ in range(300)))
-                return suspects <= set(company.ran)
+                return interrupted <= set(company.ran)
 
-            await until(suspects_ran, "the suspects have had their turn")
-            assert [company.beside[id] for id in suspects] == [set()] * 3, "alone, even so"
+            await until(interrupted_ran, "the interrupted events have run")
+            assert [company.beside[id] for id in interrupted] == [set()] * 3, "alone, even so"
             assert await duly.events.find(InStatus(Status.PENDING)), "there was always more to do"
 
 
-async def test_a_suspect_that_waits_for_a_quiet_moment_makes_nobody_spin(url: str) -> None:
+async def test_a_worker_does_not_spin_while_an_interrupted_event_waits_to_run_alone(url: str) -> None:
     duly = Duly(url, poll_interval="60s")
     watched, company = Watched(duly), Company(duly)
     under_way, released = asyncio.Event(), asyncio.Event()
@@ -90,16 +90,16 @@ async def test_a_suspect_that_waits_for_a_quiet_moment_makes_nobody_spin(url: st
     async with duly, working(duly):
         await duly.after(NOW, "long")
         await under_way.wait()
-        suspects = await interrupt(duly, 1)
+        interrupted = await interrupt(duly, 1)
         looks = watched.looks
         await asyncio.sleep(1)
         assert not company.ran, "it waits for the long one"
         assert watched.looks - looks < 100, "the store was asked all the time"
         released.set()
-        await until(lambda: set(company.ran) == suspects, "it has had its turn")
+        await until(lambda: set(company.ran) == interrupted, "it has run")
 
 
-async def test_a_suspect_does_not_keep_others_waiting_for_a_handler_that_takes_long(url: str) -> None:
+async def test_an_interrupted_event_that_waits_for_a_long_handler_does_not_keep_others_waiting(url: str) -> None:
     duly = Duly(url, lease="1s", store_timeout="950ms")
     company = Company(duly)
     under_way, released = asyncio.Event(), asyncio.Event()
@@ -115,16 +115,16 @@ async def test_a_suspect_does_not_keep_others_waiting_for_a_handler_that_takes_l
         await interrupt(duly, 1)
         now = await duly.store.now()
         try:
-            for number in range(15):  # for longer than the lease, after which the suspect is pressing
+            for number in range(15):  # for longer than the lease, after which the interrupted event is pressing
                 id = (await duly.after(NOW, "task")).id
-                await until(lambda id=id: id in company.ran, f"the innocent {number} is done")
+                await until(lambda id=id: id in company.ran, f"the other event {number} is done")
                 await asyncio.sleep(0.2)
             assert await duly.store.now() - now > timedelta(seconds=3)
         finally:
             released.set()
 
 
-async def test_a_pressing_suspect_no_longer_waits_for_a_handler_that_takes_hours(
+async def test_an_interrupted_event_that_has_waited_long_runs_beside_a_handler_that_takes_hours(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.engine.faults.interrupted.PRESSING_AFTER_LEASES", 1)  # leases, instead of ten of them
@@ -140,14 +140,14 @@ async def test_a_pressing_suspect_no_longer_waits_for_a_handler_that_takes_hours
     async with duly, working(duly):
         await duly.after(NOW, "long")
         await under_way.wait()
-        suspects = await interrupt(duly, 1)
+        interrupted = await interrupt(duly, 1)
         try:
-            await until(lambda: set(company.ran) == suspects, "it has had its turn, though not alone")
+            await until(lambda: set(company.ran) == interrupted, "it has run, though not alone")
         finally:
             released.set()
 
 
-async def test_a_tick_goes_on_past_a_suspect_that_it_gives_up(url: str) -> None:
+async def test_a_tick_goes_on_after_an_interrupted_event_that_it_gives_up(url: str) -> None:
     duly = Duly(url)
     company = Company(duly)
     async with duly:
@@ -155,8 +155,8 @@ async def test_a_tick_goes_on_past_a_suspect_that_it_gives_up(url: str) -> None:
         for _ in range(4):
             [(again, _)] = await duly.store.claim_interrupted("vanished", ["handler:task"], NOW)
             assert again.id == spent
-        suspects = await interrupt(duly, 3)
+        interrupted = await interrupt(duly, 3)
         await duly.tick()
-        assert set(company.ran) == suspects
+        assert set(company.ran) == interrupted
         assert (await duly.events.get(spent)).status is Status.FAILED
-        assert {(await duly.events.get(id)).status for id in suspects} == {Status.COMPLETED}
+        assert {(await duly.events.get(id)).status for id in interrupted} == {Status.COMPLETED}

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 LONG_AGO = "2000-01-01T00:00:00Z"
 
 
-class Excuse(NamedTuple):
+class SchemaException(NamedTuple):
     """A path among the errors of a problem document, and a body that shows the need for each operation."""
 
     path: str
@@ -23,43 +23,43 @@ _BACKWARDS = {"start": "2030-01-02", "end": "2030-01-01"}
 _NEVER = {"rule": {"cron": "0 9 * * MON"}, "exclude": ["MON"]}
 _TWICE = {"target": {"http": {"url": "https://hooks.example/", "headers": {"X-One": "1", "x-one": "2"}}}}
 
-EXCUSES = (
-    Excuse(
+SCHEMA_EXCEPTIONS = (
+    SchemaException(
         "end",
         "it must be after the start, in whatever zone each is written",
         {**_schedule(**_BACKWARDS), "preview_rule": {"rule": _DAILY, **_BACKWARDS}},
     ),
-    Excuse(
+    SchemaException(
         "jitter",
         "it must be shorter than two occurrences are apart, which the rule decides",
         _schedule(rule={"every": "1m"}, jitter="1m"),
     ),
-    Excuse(
+    SchemaException(
         "rule",
         "it must fire some day, within its bounds and beside its days of rest",
         {**_schedule(**_NEVER), "preview_rule": _NEVER},
     ),
-    Excuse(
+    SchemaException(
         "depends_on.schedule",
         "a change may give one of its two fields, if there is another to keep",
         {"change_schedule": {"depends_on": {"within": "1h"}}},
     ),
-    Excuse(
+    SchemaException(
         "depends_on.within",
         "a change may give one of its two fields, if there is another to keep",
         {"change_schedule": {"depends_on": {"schedule": "load"}}},
     ),
-    Excuse(
+    SchemaException(
         "to",
         "it must be after from, and not ahead of the server's clock",
         {"backfill_schedule": {"from": LONG_AGO, "to": LONG_AGO}},
     ),
-    Excuse(
+    SchemaException(
         "limit",
         "no more occurrences may be between from and to",
         {"backfill_schedule": {"from": LONG_AGO, "to": "2000-02-01T00:00:00Z", "limit": 1}},
     ),
-    Excuse(
+    SchemaException(
         "target.*.headers.*",
         "names of headers that differ in capitals alone are the same",
         {
@@ -75,7 +75,7 @@ EXCUSES = (
             "change_user": _TWICE,
         },
     ),
-    Excuse(
+    SchemaException(
         "headers.*",
         "names of headers that differ in capitals alone are the same",
         {"put_target": {"url": "https://hooks.example/", "headers": {"X-One": "1", "x-one": "2"}}},

@@ -32,7 +32,7 @@ class Received(NamedTuple):
         return json.loads(self.body)
 
 
-class Station:
+class BrokerUnderTest:
     """A server and how to look into it. Places are new for each test."""
 
     channel: str
@@ -71,7 +71,7 @@ class Station:
         return place
 
 
-class NatsStation(Station):
+class NatsUnderTest(BrokerUnderTest):
     channel = "nats"
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class NatsStation(Station):
         return [Received((one.headers or {})["Nats-Msg-Id"], one.data or b"", dict(one.headers or {})) for one in found]
 
 
-class RedisStation(Station):
+class RedisUnderTest(BrokerUnderTest):
     channel = "redis"
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class RedisStation(Station):
         ]
 
 
-class RabbitStation(Station):
+class RabbitUnderTest(BrokerUnderTest):
     channel = "rabbitmq"
 
     def __init__(self, server: RabbitServer) -> None:
@@ -136,7 +136,7 @@ class RabbitStation(Station):
         ]
 
 
-class CeleryOverRedis(Station):
+class CeleryOverRedis(BrokerUnderTest):
     channel = "celery"
 
     def __init__(self, server: RedisServer) -> None:
@@ -151,7 +151,7 @@ class CeleryOverRedis(Station):
         return [_task(one["headers"], base64.b64decode(one["body"])) for one in found]
 
 
-class CeleryOverRabbit(RabbitStation):
+class CeleryOverRabbit(RabbitUnderTest):
     channel = "celery"
 
     def target(self, place: str, **more: Any) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _task(headers: dict[str, Any], body: bytes) -> Received:
     return Received(headers["id"], json.dumps([args, kwargs]).encode(), headers)
 
 
-class KafkaStation(Station):
+class KafkaUnderTest(BrokerUnderTest):
     channel, server = "kafka", None
 
     def __init__(self, url: str, *, real: bool = False) -> None:

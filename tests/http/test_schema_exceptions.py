@@ -1,4 +1,4 @@
-"""That each excuse of the fuzzer is needed: the schema allows what shows it, and the reader refuses that."""
+"""That each exception that the fuzzer makes is needed: the schema allows what shows it, and the reader refuses that."""
 
 from typing import Any
 
@@ -6,18 +6,20 @@ import pytest
 
 from tests.http.calling import Caller
 from tests.http.describing import Description
-from tests.http.excuses import EXCUSES
+from tests.http.schema_exceptions import SCHEMA_EXCEPTIONS
 from tests.make import a_user
 
 SHOWN = [
     pytest.param(one.path, operation, body, id=f"{operation} {one.path}")
-    for one in EXCUSES
+    for one in SCHEMA_EXCEPTIONS
     for operation, body in one.requests.items()
 ]
 
 
 @pytest.mark.parametrize(("path", "operation", "body"), SHOWN)
-async def test_what_an_excuse_shows_is_allowed_and_refused(http: Caller, path: str, operation: str, body: Any) -> None:
+async def test_the_example_of_each_exception_is_allowed_by_its_schema_and_refused(
+    http: Caller, path: str, operation: str, body: Any
+) -> None:
     await http.put("/v1/schedules/load", {"type": "x", "rule": {"cron": "0 8 * * *"}})
     await http.put("/v1/schedules/daily", {"type": "x", "rule": {"cron": "0 9 * * *"}})
     user = await http.app.users.add(**a_user())

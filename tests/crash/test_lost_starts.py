@@ -36,7 +36,7 @@ from tests.make import (
     rejected,
 )
 from tests.servers import Postgres
-from tests.worker.watching import Told, until, working
+from tests.worker.running_worker import Told, until, working
 
 AHEAD, PATIENCE = SECOND / 2, 2 * SECOND
 FORGOTTEN = "the database lost this claim in a crash of its own; the attempt ended as: delivered"
@@ -138,7 +138,7 @@ def soon(**fields: Any) -> Any:
     return make_new(due=START + AHEAD / 2, **fields)
 
 
-async def test_what_was_started_and_forgotten_is_settled_as_if_it_were_not(
+async def test_an_event_whose_claim_was_lost_in_a_crash_is_settled_all_the_same(
     crashing: Crashing, clock: ManualClock
 ) -> None:
     """Whatever the verdicts of one batch are."""
@@ -162,7 +162,9 @@ async def test_what_was_started_and_forgotten_is_settled_as_if_it_were_not(
     assert {event.id for event in await store.claim("w2", {LANE: 9}, LEASE)} == {back.id, retried.id}
 
 
-async def test_in_a_transaction_too(crashing: Crashing) -> None:
+async def test_an_event_whose_claim_was_lost_in_a_crash_is_settled_in_a_transaction_all_the_same(
+    crashing: Crashing,
+) -> None:
     """As with a handler whose effect is in it."""
     [event] = await crashing.started_and_forgotten(soon())
     async with crashing.store.lend() as tx:
@@ -170,13 +172,13 @@ async def test_in_a_transaction_too(crashing: Crashing) -> None:
     assert (await crashing.store.get(event.id)).status is Status.COMPLETED
 
 
-async def test_who_did_not_start_it_cannot_settle_it(crashing: Crashing) -> None:
+async def test_a_worker_that_did_not_start_an_event_cannot_settle_its_lost_claim(crashing: Crashing) -> None:
     [event] = await crashing.started_and_forgotten(soon())
     assert await crashing.store.settle([completed(event)], "w2") == set()
     assert (await crashing.store.get(event.id)).status is Status.PENDING
 
 
-async def test_what_was_moved_since_is_fired_as_it_now_is_and_the_history_tells_of_both(
+async def test_an_event_moved_since_its_claim_was_lost_fires_anew_and_the_history_tells_of_both(
     crashing: Crashing, clock: ManualClock
 ) -> None:
     [event] = await crashing.started_and_forgotten(soon())
@@ -190,7 +192,7 @@ async def test_what_was_moved_since_is_fired_as_it_now_is_and_the_history_tells_
     assert (forgotten.act, forgotten.claimed, forgotten.detail) == ("forgotten", event.claimed, FORGOTTEN)
 
 
-async def test_what_was_claimed_since_is_repeated_and_the_history_explains_it(
+async def test_an_event_claimed_again_since_its_claim_was_lost_is_repeated_and_the_history_explains_it(
     crashing: Crashing, clock: ManualClock
 ) -> None:
     [event] = await crashing.started_and_forgotten(soon())
@@ -289,7 +291,7 @@ async def test_a_handler_that_goes_on_for_longer_than_its_reservation_is_repeate
     assert history[0].detail == FORGOTTEN
 
 
-async def test_what_was_begun_by_a_schedule_is_not_forgotten_nor_what_follows_it(
+async def test_a_lost_claim_of_a_head_loses_neither_the_head_nor_its_successor(
     server: Postgres, database: str, clock: ManualClock
 ) -> None:
     duly = Duly(database, clock=clock, lookahead="500ms", poll_interval="50ms", lease="60s")

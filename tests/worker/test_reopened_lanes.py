@@ -34,7 +34,7 @@ async def take(claims: Claims) -> list[Event]:
     return [event async for batch in claims.take({LANE: BATCH}) for event in batch.events]
 
 
-async def test_who_gets_what_is_oldest_is_given_nothing_else_before_it(store: Any, claims: Claims) -> None:
+async def test_a_claim_takes_the_oldest_event_also_after_it_was_given_back(store: Any, claims: Claims) -> None:
     ids = await due(store, "default", START - MINUTE, 3 * BATCH)
     first = await take(claims)
     [other] = await claims.take_for_idle_tenants([LANE], 1)  # which learns of all that come after it
@@ -44,7 +44,7 @@ async def test_who_gets_what_is_oldest_is_given_nothing_else_before_it(store: An
     assert [event.id for event in await take(claims)] == ids[BATCH : 2 * BATCH]
 
 
-async def test_a_lane_that_returns_goes_on_with_the_oldest(store: Any, claims: Claims) -> None:
+async def test_a_lane_that_opens_again_goes_on_with_the_oldest(store: Any, claims: Claims) -> None:
     flooding = await due(store, "flooding", START - 2 * MINUTE, 3 * BATCH)
     await due(store, "quiet", START - MINUTE, 3 * BATCH)
     events = await take(claims) + await take(claims)
@@ -54,7 +54,7 @@ async def test_a_lane_that_returns_goes_on_with_the_oldest(store: Any, claims: C
     assert [event.id for event in await take(claims)] == flooding[:BATCH]
 
 
-def test_a_lane_that_returns_waits_for_what_is_being_given_back() -> None:
+def test_a_lane_that_opens_again_waits_for_events_that_are_being_given_back() -> None:
     lanes, under_way = Lanes(["nats", "redis"]), [make_event(lane="nats")]
     lanes.open_only({"redis"}, frozenset())
     assert lanes.budget(10, (), lambda: under_way) == {"redis": 10}
@@ -82,7 +82,7 @@ def test_a_lane_that_is_closed_while_it_is_claimed_from_has_no_backlog() -> None
     assert lanes.busy == set()
 
 
-def test_a_lane_that_is_lost_again_does_not_return() -> None:
+def test_a_lane_that_closes_again_at_once_does_not_open() -> None:
     lanes = Lanes(["nats"])
     lanes.open_only((), frozenset())
     lanes.open_only({"nats"}, frozenset())

@@ -17,8 +17,8 @@ from duly.signals import Completed, Lost, StoreDown, StoreUp
 from duly.stores.postgres.store import PostgresStore
 from tests.make import make_new
 from tests.servers import Postgres
+from tests.worker.running_worker import Logged, Told, until, working
 from tests.worker.test_outages import Effects, assert_said
-from tests.worker.watching import Logged, Told, until, working
 
 NOW = timedelta()
 LIMIT = timedelta(seconds=2)
@@ -140,7 +140,7 @@ async def test_new_connections_to_a_frozen_server_end_within_the_limit(database:
                 await store.now()
 
 
-async def test_a_call_that_is_cancelled_while_the_server_is_silent_ends_at_once(
+async def test_a_call_that_is_cancelled_while_the_server_is_frozen_ends_at_once(
     database: str, server: Postgres
 ) -> None:
     """asyncpg would ask the server to cancel, wait for that, and raise TimeoutError in place of CancelledError."""
@@ -155,7 +155,7 @@ async def test_a_call_that_is_cancelled_while_the_server_is_silent_ends_at_once(
             assert asked.cancelled()
 
 
-async def test_a_store_is_closed_while_the_server_is_silent(database: str, server: Postgres) -> None:
+async def test_a_store_is_closed_while_the_server_is_frozen(database: str, server: Postgres) -> None:
     store = PostgresStore(database, timeout=LIMIT)
     await store.open()
     async with frozen(server), asyncio.timeout(NEVER):
@@ -181,7 +181,7 @@ async def backend_of(store: PostgresStore) -> int:
         return int(await tx.fetchval("SELECT pg_backend_pid()"))
 
 
-async def test_users_own_statements_have_no_limit(database: str) -> None:
+async def test_users_own_statements_have_no_time_limit(database: str) -> None:
     async with opened(database) as store, store.lend() as tx:
         assert await tx.fetchval("SHOW statement_timeout") == "0"
         await tx.execute("SELECT pg_sleep(2.5)")
@@ -201,7 +201,7 @@ async def test_a_bulk_insert_may_take_longer_than_the_limit(database: str) -> No
         assert time.monotonic() - began > LIMIT.total_seconds(), "or this would prove nothing"
 
 
-async def test_a_worker_rides_out_a_server_that_is_silent_and_says_so_once(database: str, server: Postgres) -> None:
+async def test_a_worker_survives_a_frozen_server_and_says_so_once(database: str, server: Postgres) -> None:
     duly = Duly(database, concurrency=10, batch_size=20, lease="12s", store_timeout="2s", poll_interval="500ms")
     told, effects = Told(duly), Effects(duly, most=50)
     with Logged() as logged:

@@ -13,8 +13,8 @@ from duly.records.api_key import write_key
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
+from tests.http.cross_tenant_requests import body_of, planted
 from tests.http.describing import Described, Description
-from tests.http.planting import body_of, planted
 from tests.http.tenants import SECRET_KEY, Tenant, marker, rows_of, settle
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"}
@@ -70,7 +70,7 @@ async def ask(http: Caller, operation: Described, path: str, **headers: str) -> 
     return await http(operation.method, path, body_of(operation), **headers)
 
 
-async def test_only_what_tells_nothing_of_anybody_is_open(http: Caller, rival: Tenant) -> None:
+async def test_only_operations_without_data_of_tenants_need_no_key(http: Caller, rival: Tenant) -> None:
     paths = {getattr(route, "path", "") for route in http.api.routes}
     assert {path for path in paths if not path.startswith("/v1/")} == OPEN
     for path in OPEN:
@@ -80,7 +80,7 @@ async def test_only_what_tells_nothing_of_anybody_is_open(http: Caller, rival: T
         assert MARKER not in answer.text
 
 
-async def test_without_a_good_key_nothing_is_answered(http: Caller, rival: Tenant, clock: ManualClock) -> None:
+async def test_no_operation_is_answered_without_a_good_key(http: Caller, rival: Tenant, clock: ManualClock) -> None:
     spent = await http.app.keys.create("spent", scope="admin", expires=timedelta(seconds=1))
     revoked = await http.app.keys.create("revoked", scope="admin")
     await http.app.keys.revoke(revoked.key.id)
@@ -103,7 +103,7 @@ async def test_without_a_good_key_nothing_is_answered(http: Caller, rival: Tenan
     assert await rows_of(http.app, rival) == before
 
 
-async def test_a_key_for_reading_writes_nothing(http: Caller, rival: Tenant) -> None:
+async def test_a_key_for_reading_cannot_write(http: Caller, rival: Tenant) -> None:
     before = await rows_of(http.app, rival)
     for operation in routes(http):
         answer = await ask(http, operation, rival.path(operation.path), authorization=rival.key("read"))
@@ -118,7 +118,7 @@ def _without_use(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {table: found for table, found in rows.items() if table != "api_keys"}
 
 
-async def test_what_is_anothers_is_as_if_it_were_not_there(http: Caller, rival: Tenant, stranger: Tenant) -> None:
+async def test_what_belongs_to_another_tenant_is_not_found(http: Caller, rival: Tenant, stranger: Tenant) -> None:
     before = await rows_of(http.app, rival)
     nobodys = Tenant("nobody", {}, "no-timer", *["019a8f2e-6c00-7abc-8def-0123456789ab"] * 2, "no-schedule",
                      "019a8f2e-6c00-7abc-8def-0123456789ac", "no-user", "no-target")  # fmt: skip
@@ -140,7 +140,7 @@ async def test_what_is_anothers_is_as_if_it_were_not_there(http: Caller, rival: 
     assert await rows_of(http.app, rival) == before
 
 
-async def test_lists_and_counts_have_nothing_of_others(http: Caller, rival: Tenant, stranger: Tenant) -> None:
+async def test_lists_and_counts_have_nothing_of_other_tenants(http: Caller, rival: Tenant, stranger: Tenant) -> None:
     for path in PAGES:
         page = await http.get(path, authorization=stranger.key())
         listed = path.rpartition("/")[2]
@@ -182,7 +182,7 @@ NESTED_AND_TAKEN = {"timers": 250, "schedules": 250, "users": 250, "events": 40,
 
 
 @pytest.mark.parametrize("subject", NESTED_AND_TAKEN)
-async def test_nothing_of_anothers_can_be_reached_by_naming_it(
+async def test_naming_something_of_another_tenant_in_a_request_reaches_nothing(
     http: Caller, rival: Tenant, mine: Tenant, subject: str
 ) -> None:
     operations = [one for one in routes(http) if subject in one.said["tags"]]
@@ -229,7 +229,7 @@ async def use_idempotency_keys(http: Caller, tenant: Tenant, operations: list[De
             await http.put("/v1/timers/remembered", timer, authorization=tenant.key(), idempotency_key=key)
 
 
-async def test_a_cursor_of_anothers_list_shows_nothing_of_it(http: Caller, rival: Tenant, mine: Tenant) -> None:
+async def test_a_cursor_of_another_tenants_list_shows_nothing_of_it(http: Caller, rival: Tenant, mine: Tenant) -> None:
     await settle_more(http, rival)
     for path in PAGES:
         cursor = (await http.get(f"{path}?limit=1", authorization=rival.key()))["next_cursor"]

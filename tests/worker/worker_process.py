@@ -40,7 +40,7 @@ async def stuck(event: Event) -> None:
 """
 
 
-class Apart:
+class WorkerProcess:
     """One process of Duly's command line, in a folder whose ``journal`` its handlers write to."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], within: Sequence[str], **environment: str) -> None:
@@ -81,8 +81,10 @@ class Apart:
 
 
 @contextmanager
-def apart(folder: Path, *arguments: str, within: Sequence[str] = (), **environment: str) -> Iterator[Apart]:
-    process = Apart(folder, arguments, within, **environment)
+def worker_process(
+    folder: Path, *arguments: str, within: Sequence[str] = (), **environment: str
+) -> Iterator[WorkerProcess]:
+    process = WorkerProcess(folder, arguments, within, **environment)
     try:
         yield process
     except BaseException:

@@ -79,7 +79,7 @@ class Doom:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DoomedTransaction:
+class KilledTransaction:
     def __init__(self, transaction: Any, doom: Doom) -> None:
         self._transaction, self._doom = transaction, doom
         self.claimed: list[Event] = []
@@ -114,7 +114,7 @@ class DoomedTransaction:
         return settled
 
 
-class DoomedStore:
+class KilledStore:
     """The real store; around its calls there are places to die."""
 
     def __init__(self, store: Any, doom: Doom) -> None:
@@ -123,19 +123,19 @@ class DoomedStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def begin(self) -> AbstractAsyncContextManager[DoomedTransaction]:
+    def begin(self) -> AbstractAsyncContextManager[KilledTransaction]:
         return self._watched(self._store.begin())
 
-    def lend(self) -> AbstractAsyncContextManager[DoomedTransaction]:
+    def lend(self) -> AbstractAsyncContextManager[KilledTransaction]:
         return self._watched(self._store.lend())
 
     @asynccontextmanager
-    async def _watched(self, begun: AbstractAsyncContextManager[Any]) -> AsyncIterator[DoomedTransaction]:
+    async def _watched(self, begun: AbstractAsyncContextManager[Any]) -> AsyncIterator[KilledTransaction]:
         async with begun as transaction:
-            doomed = DoomedTransaction(transaction, self._doom)
-            yield doomed
-        self._doom.at("claimed", doomed.claimed)
-        self._doom.at("settled", doomed.settled)
+            killed = KilledTransaction(transaction, self._doom)
+            yield killed
+        self._doom.at("claimed", killed.claimed)
+        self._doom.at("settled", killed.settled)
 
     async def claim(self, *args: Any) -> list[Event]:
         async with self.begin() as transaction:  # the same statement, but with a place to die before it is committed
@@ -225,6 +225,6 @@ def main(orders: Orders) -> None:
     doom = Doom(orders, journal)
     duly = Duly(orders.url, **orders.options)
     register(duly, orders, journal, doom)
-    duly.store = DoomedStore(duly.store, doom)  # type: ignore[assignment]
+    duly.store = KilledStore(duly.store, doom)  # type: ignore[assignment]
     duly.observe(lambda _: journal.write("started"), WorkerStarted)
     asyncio.run(duly.run(name=orders.name))
