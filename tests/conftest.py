@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 
 from duly import Duly
 from duly.config import read_settings
+from duly.stores.postgres.store import PostgresStore, PostgresTransaction
+from duly.stores.sqlite.store import SqliteStore, SqliteTransaction
 from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.debian import RABBITMQ, unpacked
@@ -210,7 +212,9 @@ def new_postgres(postgres_server: str) -> Iterator[Callable[[], str]]:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-OpenStore = Callable[[], Awaitable[Any]]
+AnyStore = SqliteStore | PostgresStore
+AnyTransaction = SqliteTransaction | PostgresTransaction
+OpenStore = Callable[[], Awaitable[AnyStore]]
 OpenDuly = Callable[..., Awaitable[Duly]]
 
 
@@ -219,7 +223,7 @@ async def opened(url: str, clock: ManualClock) -> AsyncIterator[OpenStore]:
     """Opens stores on the test's database, as so many processes would, and closes them after it."""
     async with AsyncExitStack() as stack:
 
-        async def opened() -> Any:
+        async def opened() -> AnyStore:
             store = open_store(read_settings({}, database_url=url), clock)
             await store.open(migrate=True)
             stack.push_async_callback(store.close)
@@ -229,7 +233,7 @@ async def opened(url: str, clock: ManualClock) -> AsyncIterator[OpenStore]:
 
 
 @pytest.fixture
-async def store(opened: OpenStore) -> Any:
+async def store(opened: OpenStore) -> AnyStore:
     """An empty store whose clock the test moves."""
     return await opened()
 

@@ -9,7 +9,7 @@ import pytest
 from duly import Duly, NotFound, Schedule, Stale, User, every
 from duly.testing import ManualClock
 from tests.api.greeting import greetings
-from tests.conftest import OpenDuly
+from tests.conftest import AnyTransaction, OpenDuly
 from tests.make import HOUR, a_user
 from tests.stores.rows import write
 
@@ -96,19 +96,19 @@ async def test_another_tenants_user_is_not_there_whatever_its_tag(app: Duly) -> 
 # -- races
 
 
-async def put(app: Duly, schedule: Schedule, tx: Any) -> None:
+async def put(app: Duly, schedule: Schedule, tx: AnyTransaction | None) -> None:
     await app.schedules.put("hourly", RULE, "digest", {"by": id(app)}, expected=schedule.tag, transaction=tx)
 
 
-async def delete(app: Duly, schedule: Schedule, _tx: Any) -> None:
+async def delete(app: Duly, schedule: Schedule, _tx: AnyTransaction | None) -> None:
     await app.schedules.delete("hourly", expected=schedule.tag)
 
 
-async def update(app: Duly, user: User, tx: Any) -> None:
+async def update(app: Duly, user: User, tx: AnyTransaction | None) -> None:
     await app.users.update(user.id, first_name=f"Ada {id(app)}", expected=user.tag, transaction=tx)
 
 
-async def remove(app: Duly, user: User, tx: Any) -> None:
+async def remove(app: Duly, user: User, tx: AnyTransaction | None) -> None:
     await app.users.delete(user.id, expected=user.tag, transaction=tx)
 
 

@@ -15,6 +15,7 @@ import pytest
 from duly import Delivered, Duly, Event, Failed, Rejected, Retry, Status, Timer, Unreachable
 from duly.channels.python import handlers
 from duly.engine import pool
+from duly.ports.transactions import Transaction
 from duly.signals import ChannelDown, ChannelUp, DeadLettered, HandlerAbandoned
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
@@ -432,7 +433,7 @@ async def effects(app: Duly) -> int:
 
 async def test_the_effect_and_the_settlement_commit_together(ledger: Duly) -> None:
     @ledger.on("close", transactional=True)
-    async def close(event: Event, tx: Any) -> None:
+    async def close(event: Event, tx: Transaction) -> None:
         await tx.execute("INSERT INTO effects VALUES ($1)", event.id)
         await ledger.after(HOUR, "follow.up", transaction=tx)
 
@@ -448,7 +449,7 @@ async def test_the_effect_and_the_settlement_commit_together(ledger: Duly) -> No
 )
 async def test_an_effect_whose_handler_fails_is_undone(ledger: Duly, ending: Any) -> None:
     @ledger.on("close", transactional=True)
-    async def close(event: Event, tx: Any) -> Any:
+    async def close(event: Event, tx: Transaction) -> Any:
         await tx.execute("INSERT INTO effects VALUES ($1)", event.id)
         if isinstance(ending, BaseException):
             raise ending
@@ -463,7 +464,7 @@ async def test_an_effect_whose_handler_fails_is_undone(ledger: Duly, ending: Any
 
 async def test_a_handler_that_breaks_its_transaction_fails_with_the_reason(ledger: Duly) -> None:
     @ledger.on("close", transactional=True)
-    async def close(event: Event, tx: Any) -> None:
+    async def close(event: Event, tx: Transaction) -> None:
         await tx.execute("INSERT INTO effects VALUES ($1)", event.id)
         with contextlib.suppress(Exception):
             await tx.execute("INSERT INTO no_such_table VALUES (1)")
@@ -483,7 +484,7 @@ async def test_a_handler_that_lost_its_claim_is_undone(ledger: Duly, clock: Manu
     other = await duly()
 
     @ledger.on("close", transactional=True)
-    async def close(event: Event, tx: Any) -> None:
+    async def close(event: Event, tx: Transaction) -> None:
         await tx.execute("INSERT INTO effects VALUES ($1)", event.id)
         clock.advance(DAY)
         assert await other.store.claim_interrupted("another", ["handler:close"], HOUR)
@@ -496,7 +497,7 @@ async def test_a_handler_that_lost_its_claim_is_undone(ledger: Duly, clock: Manu
 
 async def test_a_transactional_handler_that_hangs_is_undone(ledger: Duly) -> None:
     @ledger.on("close", transactional=True, deadline=DEADLINE)
-    async def close(event: Event, tx: Any) -> None:
+    async def close(event: Event, tx: Transaction) -> None:
         await tx.execute("INSERT INTO effects VALUES ($1)", event.id)
         await asyncio.Event().wait()
 
@@ -512,7 +513,7 @@ async def test_a_transactional_handler_that_will_not_be_cancelled_does_not_hold_
     release = asyncio.Event()
 
     @ledger.on("close", transactional=True, deadline=DEADLINE)
-    async def stubborn(_: Event, tx: Any) -> None:
+    async def stubborn(_: Event, tx: Transaction) -> None:
         while not release.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await release.wait()
@@ -538,7 +539,7 @@ async def test_scheduling_beside_the_transaction_says_what_to_pass(ledger: Duly)
         return
 
     @ledger.on("close", transactional=True)
-    async def close(event: Event, tx: Any) -> None:
+    async def close(event: Event, tx: Transaction) -> None:
         await ledger.at(START, "follow.up")
 
     event = await ledger.at(START, "close", retry=ONCE)

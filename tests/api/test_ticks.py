@@ -8,6 +8,7 @@ import pytest
 
 from duly import Duly, Event, Failed, Rejected, Timer, Unreachable
 from duly.observers.logs import Line
+from duly.ports.transactions import Transaction
 from duly.signals import PassEnded
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
@@ -122,7 +123,7 @@ async def test_an_event_that_was_interrupted_too_often_is_counted_as_failed(
 
 async def test_events_of_transactional_handlers_are_counted(app: Duly, clock: ManualClock) -> None:
     @app.on("close", transactional=True)
-    async def close(event: Event, _tx: Any) -> Any:
+    async def close(event: Event, _tx: Transaction) -> Any:
         return Rejected("410") if event.payload == "gone" else None
 
     await app.add_many(Timer(START, "close", payload) for payload in ("fine", "gone", "fine"))
@@ -140,7 +141,7 @@ async def test_a_transactional_handler_that_lost_its_claim_is_not_counted(
     other = await duly()
 
     @app.on("close", transactional=True)
-    async def close(_: Event, _tx: Any) -> None:
+    async def close(_: Event, _tx: Transaction) -> None:
         clock.advance(DAY)
         assert await other.store.claim_interrupted("another", ["handler:close"], HOUR)
 

@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import date, time
-from typing import Any
 
 import asyncpg
 import pytest
 
 from duly import Conflict, Duly, Invalid, NotFound, Status, User
 from duly.ids import new_id
+from duly.ports.transactions import Transaction
 from duly.testing import ManualClock
 from duly.verbs.marks import is_for_doors
 from tests.api.greeting import at, due, everything_of, planned
@@ -211,7 +211,7 @@ async def test_a_tenant_that_is_no_name_is_refused(app: Duly) -> None:
 # -- the caller's transaction
 
 
-async def in_a_transaction(app: Duly, tx: Any, others: list[User]) -> User:
+async def in_a_transaction(app: Duly, tx: Transaction, others: list[User]) -> User:
     """One of each: a user who is added, one who is changed, one who is deleted."""
     changed, deleted = others
     user = await app.users.add(**FULL, transaction=tx)

@@ -3,9 +3,9 @@
 import asyncio
 import random
 import time
-from typing import Any
 
 from duly import Duly, Event
+from duly.ports.transactions import Transaction
 from duly.signals import WorkerStarted
 from tests.chaos.orders import Orders, begin, tell_of_stalls, tell_tasks_on_signal
 from tests.crash.killed_worker import INSERT, Journal
@@ -60,7 +60,7 @@ def register(duly: Duly, orders: Orders, journal: Journal) -> None:
         done(event)
 
     @duly.on(TRANSACTIONAL, transactional=True)
-    async def transactional(event: Event, tx: Any) -> None:
+    async def transactional(event: Event, tx: Transaction) -> None:
         begun(event)
         await tx.execute(insert, event.id, event.version, orders.name)
         await asyncio.sleep(luck.uniform(*SHORT_WORK_SECONDS) if short else work_seconds(event))

@@ -21,7 +21,9 @@ import msgspec
 
 from duly import Duly, Event
 from duly.ports import TakenOver
+from duly.ports.transactions import Transaction
 from duly.signals import WorkerStarted
+from tests.conftest import AnyStore
 from tests.crash.forked import say_into
 
 SPARED = 3
@@ -117,7 +119,7 @@ class KilledTransaction:
 class KilledStore:
     """The real store; around its calls there are places to die."""
 
-    def __init__(self, store: Any, doom: Doom) -> None:
+    def __init__(self, store: AnyStore, doom: Doom) -> None:
         self._store, self._doom = store, doom
 
     def __getattr__(self, name: str) -> Any:
@@ -143,7 +145,7 @@ class KilledStore:
 
     async def reserve(self, *args: Any) -> Any:
         reserved, now = await self._store.reserve(*args)
-        self._doom.at("reserved", [await self._store.get(one.id) for one in reserved])
+        self._doom.at("reserved", [event for one in reserved if (event := await self._store.get(one.id))])
         return reserved, now
 
     async def start(self, *args: Any) -> Any:
@@ -182,7 +184,7 @@ def register(duly: Duly, orders: Orders, journal: Journal, doom: Doom) -> None:
         time.sleep(random.uniform(0, 0.002))
 
     @duly.on("transactional", transactional=True)
-    async def transactional(event: Event, tx: Any) -> None:
+    async def transactional(event: Event, tx: Transaction) -> None:
         doom.at("delivering", [event])
         await tx.execute(insert, event.id, event.version, orders.name)
         doom.at("delivered", [event])

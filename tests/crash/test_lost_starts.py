@@ -22,6 +22,7 @@ from duly.signals import Completed, Lost
 from duly.testing import ManualClock
 from duly.verbs.events import Events
 from duly.wiring import open_store
+from tests.conftest import AnyStore
 from tests.invariants import require_invariants
 from tests.make import (
     HOUR,
@@ -36,6 +37,7 @@ from tests.make import (
     rejected,
 )
 from tests.servers import Postgres
+from tests.stores.rows import event_of
 from tests.worker.running_worker import Told, until, working
 
 AHEAD, PATIENCE = SECOND / 2, 2 * SECOND
@@ -104,7 +106,7 @@ class Crashing:
         self._database, self._clock = database, clock
 
     async def open(self) -> None:
-        self.store: Any = open_store(read_settings({}, database_url=self._database.url), self._clock)
+        self.store: AnyStore = open_store(read_settings({}, database_url=self._database.url), self._clock)
         await self.store.open(migrate=True)
 
     async def started_and_forgotten(self, *news: Any) -> list[Event]:
@@ -118,7 +120,7 @@ class Crashing:
         await self._database.forget()
         await self.open()
         for event in events:
-            found = await self.store.get(event.id)
+            found = await event_of(self.store, event.id)
             assert (found.status, found.claimed) == (Status.PENDING, None), "its start is forgotten"
             assert found.version == event.version
         return list(events)
@@ -147,7 +149,7 @@ async def test_an_event_whose_claim_was_lost_in_a_crash_is_settled_all_the_same(
     clock.advance(SECOND)
     settlements = [completed(delivered), given_back(back), rejected(dead, "no"), failed(retried, "503", jitter=0)]
     assert await store.settle(settlements, "w1") == {event.id for event in events}
-    statuses = [(await store.get(event.id)).status for event in events]
+    statuses = [(await event_of(store, event.id)).status for event in events]
     assert statuses == [Status.COMPLETED, Status.PENDING, Status.FAILED, Status.PENDING]
     acts = ["delivered", "given back", "rejected", "failed"]
     for event, act in zip(events, acts, strict=True):
@@ -155,7 +157,9 @@ async def test_an_event_whose_claim_was_lost_in_a_crash_is_settled_all_the_same(
         attempt = None if act == "given back" else 1
         told = (entry.act, entry.worker, entry.version, entry.attempt, entry.claimed)
         assert told == (act, "w1", event.version, attempt, event.claimed), "the attempt is there"
-    assert (await store.get(retried.id)).ready > clock.now()
+    ready = (await event_of(store, retried.id)).ready
+    assert ready is not None
+    assert ready > clock.now()
     assert await store.settle(settlements, "w1") == set(), "once"
     assert [len(await store.history(event.id)) for event in events] == [1, 1, 1, 1]
     clock.advance(HOUR)
@@ -169,13 +173,13 @@ async def test_an_event_whose_claim_was_lost_in_a_crash_is_settled_in_a_transact
     [event] = await crashing.started_and_forgotten(soon())
     async with crashing.store.lend() as tx:
         assert await tx.settle([completed(event)], "w1") == {event.id}
-    assert (await crashing.store.get(event.id)).status is Status.COMPLETED
+    assert (await event_of(crashing.store, event.id)).status is Status.COMPLETED
 
 
 async def test_a_worker_that_did_not_start_an_event_cannot_settle_its_lost_claim(crashing: Crashing) -> None:
     [event] = await crashing.started_and_forgotten(soon())
     assert await crashing.store.settle([completed(event)], "w2") == set()
-    assert (await crashing.store.get(event.id)).status is Status.PENDING
+    assert (await event_of(crashing.store, event.id)).status is Status.PENDING
 
 
 async def test_an_event_moved_since_its_claim_was_lost_fires_anew_and_the_history_tells_of_both(
@@ -185,7 +189,7 @@ async def test_an_event_moved_since_its_claim_was_lost_fires_anew_and_the_histor
     store = crashing.store
     await Events(store).reschedule(event.id, START + HOUR)
     assert await store.settle([completed(event)], "w1") == set()
-    moved = await store.get(event.id)
+    moved = await event_of(store, event.id)
     assert (moved.status, moved.due) == (Status.PENDING, START + HOUR)
     rescheduled, forgotten = await store.history(event.id)
     assert rescheduled.act == "rescheduled"

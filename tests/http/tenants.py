@@ -6,6 +6,7 @@ from typing import Any
 
 from duly import Duly, Event, Rejected, cron, webhook
 from duly.records.api_key import Scope
+from tests.conftest import AnyTransaction
 from tests.make import a_user
 from tests.stores.rows import spelled
 
@@ -90,6 +91,6 @@ async def rows_of(app: Duly, tenant: Tenant) -> dict[str, list[Any]]:
     return rows
 
 
-async def _rows(app: Duly, tx: Any, table: str, condition: str) -> list[Any]:
+async def _rows(app: Duly, tx: AnyTransaction, table: str, condition: str) -> list[Any]:
     found = await tx.fetch(spelled(app.store, f"SELECT * FROM duly.{table} WHERE {condition}"))
     return sorted((tuple(row) for row in found), key=repr)

@@ -1,7 +1,6 @@
 """Whose events are ready, beside those of tenants who are known; and claiming them by their ids."""
 
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
@@ -10,8 +9,9 @@ from duly.decide.fair_share import Candidate
 from duly.ports import ScanRequest
 from duly.records.event import NewEvent
 from duly.testing import ManualClock
-from tests.conftest import OpenStore
+from tests.conftest import AnyStore, OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, make_head, make_new, make_schedule
+from tests.stores.rows import event_of
 
 WHOLE = ScanRequest({LANE: 100}, 5, 100)
 
@@ -20,7 +20,7 @@ def candidate(event: NewEvent) -> Candidate:
     return Candidate(event.id, event.lane, event.tenant, event.destination, event.due or START)
 
 
-async def test_a_backlog_scan_finds_tenants_that_are_not_known_yet(store: Any) -> None:
+async def test_a_backlog_scan_finds_tenants_that_are_not_known_yet(store: AnyStore) -> None:
     known, other = make_new(tenant="known"), make_new(tenant="other", due=START - HOUR)
     await store.add([known, other])
     looked = await store.scan_backlog(WHOLE, [("known", None)])
@@ -30,7 +30,7 @@ async def test_a_backlog_scan_finds_tenants_that_are_not_known_yet(store: Any) -
     assert not (await store.scan_backlog(WHOLE, [("known", None), ("other", None)])).others
 
 
-async def test_a_backlog_scan_knows_a_tenant_for_each_destination_separately(store: Any) -> None:
+async def test_a_backlog_scan_knows_a_tenant_for_each_destination_separately(store: AnyStore) -> None:
     events = [make_new(destination=destination) for destination in (None, "x", "y")]
     await store.add(events)
     seen = {}
@@ -40,7 +40,7 @@ async def test_a_backlog_scan_knows_a_tenant_for_each_destination_separately(sto
 
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
-async def test_a_backlog_scan_sees_only_ready_events(store: Any, clock: ManualClock) -> None:
+async def test_a_backlog_scan_sees_only_ready_events(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + HOUR), make_new(type="other")])
     await store.plant([make_head()])
     await store.add([make_new()])
@@ -50,7 +50,7 @@ async def test_a_backlog_scan_sees_only_ready_events(store: Any, clock: ManualCl
     assert len(set((await store.scan_backlog(WHOLE, [])).others)) == 1
 
 
-async def test_a_backlog_scan_goes_as_deep_as_told_and_sees_the_newest(store: Any) -> None:
+async def test_a_backlog_scan_goes_as_deep_as_told_and_sees_the_newest(store: AnyStore) -> None:
     events = [make_new(tenant=f"t{n}", due=START - (20 - n) * MINUTE) for n in range(20)]
     await store.add(events)
     looked = await store.scan_backlog(ScanRequest({LANE: 4}, 3, 100), [("t1", None), ("t18", None)])
@@ -61,14 +61,14 @@ async def test_a_backlog_scan_goes_as_deep_as_told_and_sees_the_newest(store: An
     assert looked.examined == {LANE: 0}
 
 
-async def test_a_bounded_backlog_scan_still_finds_the_newest(store: Any) -> None:
+async def test_a_bounded_backlog_scan_still_finds_the_newest(store: AnyStore) -> None:
     await store.add([make_new(tenant=f"t{n:02}", due=START - (20 - n) * MINUTE) for n in range(20)])
     tenants = {one.tenant for one in (await store.scan_backlog(ScanRequest({LANE: 20}, 2, 5), [])).others}
     assert {"t18", "t19"} < tenants
     assert len(tenants) < 10
 
 
-async def test_a_backlog_scan_covers_several_lanes(store: Any) -> None:
+async def test_a_backlog_scan_covers_several_lanes(store: AnyStore) -> None:
     await store.add([make_new(type=type) for type in ("a", "a", "b")])
     looked = await store.scan_backlog(ScanRequest({"handler:a": 1, "handler:b": 10, "handler:c": 10}, 0, 10), [])
     assert sorted(one.lane for one in looked.others) == ["handler:a", "handler:b"]
@@ -76,7 +76,7 @@ async def test_a_backlog_scan_covers_several_lanes(store: Any) -> None:
 
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
-async def test_heads_are_scanned_separately_from_other_events(store: Any) -> None:
+async def test_heads_are_scanned_separately_from_other_events(store: AnyStore) -> None:
     heads = [make_head(make_schedule(tenant=tenant)) for tenant in ("a", "b")]
     await store.plant([*heads, make_head(make_schedule(tenant="c"), due=START + HOUR)])
     await store.add([make_new(tenant="d")])
@@ -88,7 +88,7 @@ async def test_heads_are_scanned_separately_from_other_events(store: Any) -> Non
 # -- by their ids
 
 
-async def test_chosen_events_are_claimed_in_the_given_order_up_to_the_limit(store: Any) -> None:
+async def test_chosen_events_are_claimed_in_the_given_order_up_to_the_limit(store: AnyStore) -> None:
     events = [make_new(due=START - n * MINUTE) for n in range(6)]
     await store.add(events)
     wanted = [events[n].id for n in (3, 0, 5, 1)]
@@ -97,11 +97,11 @@ async def test_chosen_events_are_claimed_in_the_given_order_up_to_the_limit(stor
     assert {(event.version, event.worker, event.ready) for event in claimed} == {(2, "w1", START + LEASE)}
     [rest] = await store.claim_these("w1", wanted, [LANE], 3, LEASE)
     assert rest.id == wanted[3]
-    stored = await store.get(rest.id)
+    stored = await event_of(store, rest.id)
     assert msgspec.structs.replace(stored, rule_json=rest.rule_json) == rest
 
 
-async def test_chosen_events_that_are_no_longer_claimable_are_left_out(store: Any, clock: ManualClock) -> None:
+async def test_chosen_events_that_are_no_longer_claimable_are_left_out(store: AnyStore, clock: ManualClock) -> None:
     gone, moved, elsewhere, there = events = [make_new(key=f"k{n}", due=START - n * MINUTE) for n in range(4)]
     await store.put(events)
     await store.put([make_new(key=moved.key, due=START + HOUR)])
@@ -124,7 +124,7 @@ async def test_two_workers_that_choose_the_same_events_get_different_ones(opened
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
 @pytest.mark.parametrize("free", [1, 3])
-async def test_chosen_heads_are_locked_with_their_schedules(store: Any, free: int) -> None:
+async def test_chosen_heads_are_locked_with_their_schedules(store: AnyStore, free: int) -> None:
     schedules = [make_schedule() for _ in range(3)]
     for schedule in schedules:
         await store.put_schedule(schedule)

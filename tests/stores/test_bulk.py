@@ -19,8 +19,10 @@ from duly.records.event import NewEvent
 from duly.records.specs import Everything
 from duly.stores.postgres.bulk_copy import WORTH_COPYING
 from duly.stores.postgres.copy_rows import BLOCK_ROWS
+from duly.stores.postgres.store import PostgresStore
 from duly.testing import ManualClock
 from duly.wiring import open_store
+from tests.conftest import AnyStore
 from tests.make import DAY, MICROSECOND, SECOND, START, make_new
 from tests.stores.rows import write
 from tests.stores.test_instants import FAR, SPANS
@@ -46,12 +48,12 @@ def kinds() -> list[dict[str, Any]]:
     ]
 
 
-async def found(store: Any, ids: list[str]) -> list[Any]:
+async def found(store: AnyStore, ids: list[str]) -> list[Any]:
     events = {event.id: event for event in await store.find(Everything(), limit=10_000)}
     return [events[id] for id in ids]
 
 
-async def test_a_bulk_insert_keeps_what_a_plain_one_keeps(store: Any) -> None:
+async def test_a_bulk_insert_keeps_what_a_plain_one_keeps(store: AnyStore) -> None:
     plain = await found(store, await store.add([make_new(**fields) for fields in kinds()]))
     repeated = [make_new(**fields) for fields in kinds() * (1 + MANY // len(kinds()))]
     bulk = await found(store, await store.add(repeated))
@@ -60,12 +62,12 @@ async def test_a_bulk_insert_keeps_what_a_plain_one_keeps(store: Any) -> None:
     ]
 
 
-async def test_a_bulk_keeps_keys(store: Any) -> None:
+async def test_a_bulk_keeps_keys(store: AnyStore) -> None:
     ids = await store.add([make_new(key=f"key-{n}" if n % 2 else None) for n in range(MANY)])
     assert [event.key for event in await found(store, ids)] == [f"key-{n}" if n % 2 else None for n in range(MANY)]
 
 
-async def test_a_bulk_of_several_blocks_is_stored_in_order(store: Any) -> None:
+async def test_a_bulk_of_several_blocks_is_stored_in_order(store: AnyStore) -> None:
     count = 2 * BLOCK_ROWS + 7
     events = [make_new(id=id, payload=n, due=START + n * SECOND) for n, id in enumerate(new_ids(count))]
     assert await store.add(events) == [event.id for event in events]
@@ -73,7 +75,7 @@ async def test_a_bulk_of_several_blocks_is_stored_in_order(store: Any) -> None:
     assert [(event.payload, event.due) for event in stored] == [(n, START + n * SECOND) for n in range(count)]
 
 
-async def bulk_of(store: Any, dues: list[datetime]) -> list[datetime]:
+async def bulk_of(store: AnyStore, dues: list[datetime]) -> list[datetime]:
     """The due times that come back for these, padded to as many as make a bulk."""
     events = [make_new(due=due) for due in dues] + [make_new() for _ in range(MANY)]
     stored = (await found(store, await store.add(events)))[: len(dues)]
@@ -81,7 +83,7 @@ async def bulk_of(store: Any, dues: list[datetime]) -> list[datetime]:
     return [event.due for event in stored]
 
 
-async def test_instants_keep_their_microseconds_in_bulk(store: Any) -> None:
+async def test_instants_keep_their_microseconds_in_bulk(store: AnyStore) -> None:
     first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
     assert await bulk_of(store, [first, *FAR, last]) == [first, *FAR, last]
 
@@ -94,13 +96,13 @@ async def test_instants_keep_their_microseconds_in_bulk(store: Any) -> None:
         max_size=50,
     )
 )
-async def test_any_instants_of_any_zone_come_back_equal_in_bulk(store: Any, dues: list[datetime]) -> None:
+async def test_any_instants_of_any_zone_come_back_equal_in_bulk(store: AnyStore, dues: list[datetime]) -> None:
     await write(store, "DELETE FROM duly.events")
     dues = [due.astimezone(UTC) for due in dues]
     assert await bulk_of(store, dues) == dues
 
 
-async def test_delays_are_exact_in_bulk_and_count_from_the_stores_now(store: Any, clock: ManualClock) -> None:
+async def test_delays_are_exact_in_bulk_and_count_from_the_stores_now(store: AnyStore, clock: ManualClock) -> None:
     clock.advance(microseconds=1)
     spans = [*SPANS, *(-span for span in SPANS)]
     events = [make_new(delay=span) for span in spans] + [make_new() for _ in range(MANY)]
@@ -109,7 +111,7 @@ async def test_delays_are_exact_in_bulk_and_count_from_the_stores_now(store: Any
     assert {event.created for event in stored} == {clock.now()}
 
 
-async def test_an_event_that_cannot_be_inserted_undoes_the_bulk(store: Any) -> None:
+async def test_an_event_that_cannot_be_inserted_undoes_the_bulk(store: AnyStore) -> None:
     twice = make_new()
     with pytest.raises(Exception, match=r"(?i)unique"):
         await store.add([twice, *(make_new() for _ in range(3 * BLOCK_ROWS)), twice])
@@ -129,9 +131,10 @@ async def on_postgres(clean_postgres: str, clock: ManualClock) -> AsyncIterator[
     await store.close()
 
 
-async def notices(store: Any, events: list[NewEvent]) -> list[str]:
+async def notices(store: AnyStore, events: list[NewEvent]) -> list[str]:
     """The lanes that others are told of."""
     heard: list[str] = []
+    assert isinstance(store, PostgresStore)
     connection = await asyncpg.connect(store.url)
     try:
         await connection.add_listener("duly", lambda *notice: heard.append(str(notice[-1])))

@@ -1,7 +1,6 @@
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, cast
 
 import msgspec
 import pytest
@@ -9,14 +8,14 @@ import pytest
 from duly.ports import NO_FRONTIER, NOT_YET, Horizon, KnownFrontier
 from duly.records.event import Status
 from duly.testing import ManualClock
-from tests.conftest import OpenStore
+from tests.conftest import AnyStore, OpenStore
 from tests.make import DAY, HOUR, LANE, LEASE, MICROSECOND, MINUTE, SECOND, START, make_event, make_new
-from tests.stores.rows import keep
+from tests.stores.rows import event_of, keep
 
 A, B = "handler:a", "handler:b"
 
 
-async def test_a_claim_takes_the_oldest_of_a_lane_first(store: Any) -> None:
+async def test_a_claim_takes_the_oldest_of_a_lane_first(store: AnyStore) -> None:
     middle, newest, oldest = (make_new(due=START - ago * MINUTE) for ago in (2, 1, 3))
     await store.add([middle, newest, oldest])
     [first] = await store.claim("w1", {LANE: 1}, LEASE)
@@ -24,7 +23,7 @@ async def test_a_claim_takes_the_oldest_of_a_lane_first(store: Any) -> None:
     assert [first.id, *(event.id for event in rest)] == [oldest.id, middle.id, newest.id]
 
 
-async def test_each_lane_of_a_claim_has_its_own_order_and_limit(store: Any) -> None:
+async def test_each_lane_of_a_claim_has_its_own_order_and_limit(store: AnyStore) -> None:
     of_a = [make_new(type="a", due=START - ago * HOUR) for ago in (3, 2, 1)]
     of_b = [make_new(type="b", due=START - ago * DAY) for ago in (3, 2, 1)]
     await store.add(of_a + of_b)
@@ -32,14 +31,14 @@ async def test_each_lane_of_a_claim_has_its_own_order_and_limit(store: Any) -> N
     assert [event.id for event in claimed] == [of_b[0].id, of_a[0].id, of_a[1].id]
 
 
-async def test_a_claim_takes_only_the_lanes_that_it_serves(store: Any) -> None:
+async def test_a_claim_takes_only_the_lanes_that_it_serves(store: AnyStore) -> None:
     await store.add([make_new(type="a"), make_new(type="b"), make_new(target={"webhook": "https://hooks.example"})])
     assert [event.lane for event in await store.claim("w1", {A: 10}, LEASE)] == [A]
     assert [event.lane for event in await store.claim("w1", {"webhook": 10, "nats": 10}, LEASE)] == ["webhook"]
 
 
 @pytest.mark.parametrize("room", [{}, {LANE: 0}, {"handler:unknown": 5}])
-async def test_a_claim_with_no_limit_or_of_an_unknown_lane_takes_nothing(store: Any, room: dict[str, int]) -> None:
+async def test_a_claim_with_no_limit_or_of_an_unknown_lane_takes_nothing(store: AnyStore, room: dict[str, int]) -> None:
     await store.add([make_new()])
     assert await store.claim("w1", room, LEASE) == []
 
@@ -53,7 +52,7 @@ async def test_three_workers_that_claim_at_once_get_different_events(opened: Ope
     assert {event.version for event in claimed} == {2}
 
 
-async def test_claims_at_once_on_one_store_get_different_events(store: Any) -> None:
+async def test_claims_at_once_on_one_store_get_different_events(store: AnyStore) -> None:
     await store.add([make_new() for _ in range(10)])
     claims = await asyncio.gather(*(store.claim(f"w{n}", {LANE: 5}, LEASE) for n in range(3)))
     claimed = [event for claim in claims for event in claim]
@@ -74,7 +73,7 @@ async def test_events_locked_by_a_claim_under_way_are_skipped_and_not_taken_twic
     assert {event.version for event in first + second} == {2}
 
 
-async def test_no_event_is_claimed_a_microsecond_early(store: Any, clock: ManualClock) -> None:
+async def test_no_event_is_claimed_a_microsecond_early(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + HOUR)])
     clock.set(START + HOUR - MICROSECOND)
     assert await store.claim("w1", {LANE: 1}, LEASE) == []
@@ -82,7 +81,7 @@ async def test_no_event_is_claimed_a_microsecond_early(store: Any, clock: Manual
     assert len(await store.claim("w1", {LANE: 1}, LEASE)) == 1
 
 
-async def test_a_delay_is_counted_from_the_stores_now(store: Any, clock: ManualClock) -> None:
+async def test_a_delay_is_counted_from_the_stores_now(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(delay=timedelta(days=40, microseconds=7))])
     clock.advance(timedelta(days=40, microseconds=6))
     assert await store.claim("w1", {LANE: 1}, LEASE) == []
@@ -92,13 +91,13 @@ async def test_a_delay_is_counted_from_the_stores_now(store: Any, clock: ManualC
 
 
 @pytest.mark.parametrize("late", [timedelta(), timedelta(seconds=1), timedelta(days=7), timedelta(days=3650)])
-async def test_a_late_event_is_claimed_like_one_on_time(store: Any, clock: ManualClock, late: timedelta) -> None:
+async def test_a_late_event_is_claimed_like_one_on_time(store: AnyStore, clock: ManualClock, late: timedelta) -> None:
     await store.add([make_new()])
     clock.advance(late)
     assert len(await store.claim("w1", {LANE: 1}, LEASE)) == 1
 
 
-async def test_a_claim_says_who_holds_it_since_when_and_until_when(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_says_who_holds_it_since_when_and_until_when(store: AnyStore, clock: ManualClock) -> None:
     new = make_new(
         payload={"invoice": 7},
         target={"webhook": "https://hooks.example"},
@@ -127,7 +126,7 @@ async def test_a_claim_says_who_holds_it_since_when_and_until_when(store: Any, c
     assert await store.get(new.id) == event
 
 
-async def test_a_claimed_event_is_not_claimed_again(store: Any, clock: ManualClock) -> None:
+async def test_a_claimed_event_is_not_claimed_again(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new()])
     await store.claim("w1", {LANE: 1}, LEASE)
     assert await store.claim("w2", {LANE: 1}, LEASE) == []
@@ -137,7 +136,7 @@ async def test_a_claimed_event_is_not_claimed_again(store: Any, clock: ManualClo
 
 @pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED])
-async def test_an_event_that_has_ended_is_never_claimed(store: Any, clock: ManualClock, status: Status) -> None:
+async def test_an_event_that_has_ended_is_never_claimed(store: AnyStore, clock: ManualClock, status: Status) -> None:
     await keep(store, make_event(status=status), make_event(status=status, interruptions=2))
     clock.advance(DAY)
     assert await store.claim("w1", {LANE: 5}, LEASE) == []
@@ -145,7 +144,7 @@ async def test_an_event_that_has_ended_is_never_claimed(store: Any, clock: Manua
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_a_held_event_is_never_claimed(store: Any, clock: ManualClock) -> None:
+async def test_a_held_event_is_never_claimed(store: AnyStore, clock: ManualClock) -> None:
     await keep(store, make_event(held="paused"), make_event(held="paused", interruptions=1))
     clock.advance(DAY)
     assert await store.claim("w1", {LANE: 5}, LEASE) == []
@@ -154,7 +153,7 @@ async def test_a_held_event_is_never_claimed(store: Any, clock: ManualClock) -> 
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.PROCESSING])
 async def test_the_database_refuses_an_event_that_waits_for_neither_a_time_nor_a_reason(
-    store: Any, status: Status
+    store: AnyStore, status: Status
 ) -> None:
     """Waiting for neither a time nor a reason, nobody would ever claim it."""
     trapped = msgspec.structs.replace(make_event(status=status), ready=None, held=None)
@@ -162,20 +161,20 @@ async def test_the_database_refuses_an_event_that_waits_for_neither_a_time_nor_a
         await keep(store, trapped)
 
 
-async def test_a_claim_that_is_rolled_back_never_was(store: Any) -> None:
+async def test_a_claim_that_is_rolled_back_never_was(store: AnyStore) -> None:
     [id] = await store.add([make_new()])
     with suppress(ZeroDivisionError):
         async with store.begin() as tx:
             assert await tx.claim("w1", {LANE: 1}, LEASE)
             raise ZeroDivisionError
-    event = await store.get(id)
+    event = await event_of(store, id)
     assert (event.status, event.version, event.worker) == (Status.PENDING, 1, None)
 
 
 # -- the horizon
 
 
-async def test_beyond_a_known_frontier_the_horizon_is_the_next_event_that_will_be_ready(store: Any) -> None:
+async def test_beyond_a_known_frontier_the_horizon_is_the_next_event_that_will_be_ready(store: AnyStore) -> None:
     dues = [("a", START - MINUTE), ("a", START + MINUTE), ("b", START + HOUR)]
     await store.add([make_new(type=type, due=due) for type, due in dues])
     horizon, _ = await store.horizon([A, B], KnownFrontier({A: NOT_YET}))
@@ -186,12 +185,12 @@ async def test_beyond_a_known_frontier_the_horizon_is_the_next_event_that_will_b
     assert horizon.fresh == -MINUTE
 
 
-async def horizon(store: Any, *lanes: str) -> Horizon:
+async def horizon(store: AnyStore, *lanes: str) -> Horizon:
     found, _ = await store.horizon(list(lanes))
-    return cast(Horizon, found)
+    return found
 
 
-async def test_the_horizon_is_the_time_until_the_next_event(store: Any, clock: ManualClock) -> None:
+async def test_the_horizon_is_the_time_until_the_next_event(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + 2 * HOUR), make_new(due=START + HOUR + MICROSECOND)])
     assert await horizon(store, LANE) == (HOUR + MICROSECOND, None, None)
     clock.advance(2 * HOUR)
@@ -199,19 +198,19 @@ async def test_the_horizon_is_the_time_until_the_next_event(store: Any, clock: M
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_the_horizon_is_empty_where_there_is_nothing(store: Any) -> None:
+async def test_the_horizon_is_empty_where_there_is_nothing(store: AnyStore) -> None:
     await keep(store, make_event(status=Status.COMPLETED), make_event(held="paused"))
     assert await horizon(store, LANE) == (None, None, None)
     assert await horizon(store) == (None, None, None)
 
 
-async def test_the_horizon_sees_only_the_lanes_asked_about(store: Any) -> None:
+async def test_the_horizon_sees_only_the_lanes_asked_about(store: AnyStore) -> None:
     await store.add([make_new(type="a", due=START + HOUR), make_new(type="b", due=START + MINUTE)])
     assert (await horizon(store, A)).fresh == HOUR
     assert (await horizon(store, A, B)).fresh == MINUTE
 
 
-async def test_the_horizon_tells_of_leases_separately(store: Any) -> None:
+async def test_the_horizon_tells_of_leases_separately(store: AnyStore) -> None:
     await store.add([make_new(), make_new(due=START + HOUR)])
     await store.claim("w1", {LANE: 5}, LEASE)
     assert await horizon(store, LANE) == (HOUR, None, LEASE)
@@ -220,7 +219,7 @@ async def test_the_horizon_tells_of_leases_separately(store: Any) -> None:
 # -- as of an instant
 
 
-async def test_a_claim_can_leave_events_that_became_ready_after_an_instant(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_can_leave_events_that_became_ready_after_an_instant(store: AnyStore, clock: ManualClock) -> None:
     old, new = await store.add([make_new(due=START), make_new(due=START + SECOND)])
     clock.advance(seconds=2)
     assert await store.claim_these("w1", [new], [LANE], 5, LEASE, START) == []
@@ -229,12 +228,12 @@ async def test_a_claim_can_leave_events_that_became_ready_after_an_instant(store
     assert (event.id, event.claimed) == (new, START + 2 * SECOND), "the clock is the store's all the same"
 
 
-async def test_an_instant_that_lies_ahead_makes_nothing_ready(store: Any) -> None:
+async def test_an_instant_that_lies_ahead_makes_nothing_ready(store: AnyStore) -> None:
     await store.add([make_new(due=START + SECOND)])
     assert await store.claim("w1", {LANE: 5}, LEASE, NO_FRONTIER, START + HOUR) == []
 
 
-async def test_a_claim_can_leave_leases_that_ended_after_an_instant(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_can_leave_leases_that_ended_after_an_instant(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new()])
     await store.claim("gone", {LANE: 1}, LEASE)
     clock.advance(LEASE)

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from duly.records.history import Entry
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
 from duly.records.user import User
+from tests.conftest import AnyStore
 
 TABLES: dict[str, type[msgspec.Struct]] = {
     "events": Event,
@@ -63,7 +63,7 @@ TYPES = {
 }
 
 
-async def table(store: Any, name: str) -> dict[str, str]:
+async def table(store: AnyStore, name: str) -> dict[str, str]:
     """The columns of a table, with their types as the database calls them."""
     query = {
         "sqlite": f"SELECT name, type FROM pragma_table_info('{name}')",
@@ -75,7 +75,7 @@ async def table(store: Any, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-async def test_a_record_has_the_columns_of_its_table_with_their_types(store: Any, name: str) -> None:
+async def test_a_record_has_the_columns_of_its_table_with_their_types(store: AnyStore, name: str) -> None:
     types = TYPES[store.dialect]
     stored = {column.name: types[column.kind] for column in columns_of(TABLES[name])}
     there = await table(store, name)
@@ -84,7 +84,7 @@ async def test_a_record_has_the_columns_of_its_table_with_their_types(store: Any
     }
 
 
-async def test_a_new_event_has_columns_of_events_and_may_have_a_delay(store: Any) -> None:
+async def test_a_new_event_has_columns_of_events_and_may_have_a_delay(store: AnyStore) -> None:
     there = set(await table(store, "events"))
     assert {column.name for column in columns_of(NewEvent)} - there == {"delay"}
 

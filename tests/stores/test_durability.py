@@ -14,14 +14,16 @@ import pytest
 from duly.errors import NotWritable
 from duly.stores.postgres.store import PostgresStore
 from duly.stores.sqlite.store import SqliteStore
+from tests.conftest import AnyStore
 from tests.make import LANE, LEASE, SECOND, make_new
 from tests.servers import Postgres
+from tests.stores.tenant_pools import pools_of
 
 AHEAD, PATIENCE = SECOND / 2, 2 * SECOND
 FULL, ON = 2, "on"
 
 
-async def reserved(store: Any) -> list[Any]:
+async def reserved(store: AnyStore) -> list[Any]:
     """One event, reserved for a worker that will start it in a moment."""
     await store.add([make_new(due=await store.now() + AHEAD / 2)])
     found, _ = await store.reserve("w1", {LANE: 5}, AHEAD, PATIENCE)
@@ -113,8 +115,7 @@ async def settings(store: PostgresStore) -> list[str]:
     assert len(pools) == 3  # its own, searching, and lent
     async with AsyncExitStack() as stack:
         connections = [await stack.enter_async_context(pool.acquire()) for pool in pools for _ in range(3)]
-        for requests in store._tenant_pools:
-            assert requests is not None
+        for requests in pools_of(store):
             for _ in range(3):
                 connections.append(await requests.take("acme"))
                 stack.callback(requests.give_back, connections[-1])

@@ -1,22 +1,21 @@
-from typing import Any
-
 import pytest
 
 from duly.ids import new_id
 from duly.records.event import Event, Status
 from duly.records.specs import ErrorLike, Everything, InStatus, OfTenant, OfType, Overdue, Ready, WithKey
 from duly.testing import ManualClock
+from tests.conftest import AnyStore
 from tests.make import DAY, HOUR, LEASE, START, make_event, make_new
 from tests.stores.rows import keep
 
 
-async def test_events_are_found_newest_first(store: Any) -> None:
+async def test_events_are_found_newest_first(store: AnyStore) -> None:
     ids = await store.add([make_new() for _ in range(5)])
     assert [event.id for event in await store.find(Everything(), limit=10)] == sorted(ids, reverse=True)
 
 
 @pytest.mark.parametrize("page", [1, 3, 7, 10, 100])
-async def test_pages_contain_each_event_once(store: Any, page: int) -> None:
+async def test_pages_contain_each_event_once(store: AnyStore, page: int) -> None:
     ids = await store.add([make_new() for _ in range(10)])
     found: list[Event] = []
     while more := await store.find(OfType("greet"), limit=page, after=found[-1].id if found else None):
@@ -25,7 +24,7 @@ async def test_pages_contain_each_event_once(store: Any, page: int) -> None:
     assert [event.id for event in found] == sorted(ids, reverse=True)
 
 
-async def test_events_that_arrive_meanwhile_do_not_shift_the_pages(store: Any) -> None:
+async def test_events_that_arrive_meanwhile_do_not_shift_the_pages(store: AnyStore) -> None:
     ids = sorted(await store.add([make_new() for _ in range(4)]), reverse=True)
     first = await store.find(Everything(), limit=2)
     await store.add([make_new()])
@@ -33,7 +32,7 @@ async def test_events_that_arrive_meanwhile_do_not_shift_the_pages(store: Any) -
     assert [event.id for event in first + second] == ids
 
 
-async def test_a_spec_narrows_each_page(store: Any) -> None:
+async def test_a_spec_narrows_each_page(store: AnyStore) -> None:
     wanted = await store.add([make_new(type="birthday") for _ in range(3)])
     await store.add([make_new(type="other") for _ in range(3)])
     [newest, *_] = sorted(wanted, reverse=True)
@@ -41,7 +40,7 @@ async def test_a_spec_narrows_each_page(store: Any) -> None:
     assert [event.id for event in found] == sorted(wanted, reverse=True)[1:]
 
 
-async def test_the_stores_clock_decides_what_is_ready(store: Any, clock: ManualClock) -> None:
+async def test_the_stores_clock_decides_what_is_ready(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + HOUR)])
     assert await store.find(Ready(), limit=10) == []
     clock.advance(HOUR)
@@ -53,7 +52,7 @@ async def test_the_stores_clock_decides_what_is_ready(store: Any, clock: ManualC
 
 @pytest.mark.broken_rows("its rows are written by hand")
 @pytest.mark.parametrize("status", list(Status))
-async def test_each_status_can_be_looked_for(store: Any, status: Status) -> None:
+async def test_each_status_can_be_looked_for(store: AnyStore, status: Status) -> None:
     events = await keep(store, *(make_event(status=status) for status in Status))
     [found] = await store.find(InStatus(status), limit=10)
     assert found == events[list(Status).index(status)]
@@ -62,7 +61,7 @@ async def test_each_status_can_be_looked_for(store: Any, status: Status) -> None
 @pytest.mark.parametrize(
     "text", ["it's", "100%", ":now", "$1", "{where}", "--", "ключ", "🎂", "\\", '"', "a;b", "nul\x00", "\ud800"]
 )
-async def test_any_text_in_a_search_is_only_text(store: Any, text: str) -> None:
+async def test_any_text_in_a_search_is_only_text(store: AnyStore, text: str) -> None:
     await store.add([make_new(key="other")])
     assert await store.find(WithKey(text), limit=10) == []
     assert len(await store.find(~WithKey(text), limit=10)) == 1
@@ -77,7 +76,7 @@ async def test_any_text_in_a_search_is_only_text(store: Any, text: str) -> None:
     ("text", "found"),
     [("503", True), ("hTTP 503", True), ("100% ", True), ("50_", False), ("5%3", False), ("ÉtÉ", True), ("été", False)],
 )
-async def test_an_error_is_found_by_what_it_says(store: Any, text: str, found: bool) -> None:
+async def test_an_error_is_found_by_what_it_says(store: AnyStore, text: str, found: bool) -> None:
     """A to Z are found whatever their size, other letters as they are written, and no sign stands for another."""
     dead = make_event(status=Status.FAILED, last_error="HTTP 503: 100% of the ÉTÉ is over")
     await keep(store, dead, make_event(status=Status.FAILED, last_error=None), make_event())
@@ -85,13 +84,13 @@ async def test_an_error_is_found_by_what_it_says(store: Any, text: str, found: b
     assert ErrorLike(text).matches(dead, START) is found
 
 
-async def test_no_event_is_found_under_an_unknown_id(store: Any) -> None:
+async def test_no_event_is_found_under_an_unknown_id(store: AnyStore) -> None:
     assert await store.get(new_id()) is None
     assert await store.lock(new_id()) is None
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_a_key_belongs_to_the_event_that_was_not_cancelled(store: Any) -> None:
+async def test_a_key_belongs_to_the_event_that_was_not_cancelled(store: AnyStore) -> None:
     await keep(store, *(make_event(key="k", status=Status.CANCELLED) for _ in range(2)))
     assert await store.by_key("default", "k") is None
     [added] = await store.put([make_new(key="k")])
@@ -99,7 +98,7 @@ async def test_a_key_belongs_to_the_event_that_was_not_cancelled(store: Any) -> 
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_the_overview_counts_events_that_are_not_done(store: Any) -> None:
+async def test_the_overview_counts_events_that_are_not_done(store: AnyStore) -> None:
     await store.add([make_new(type="a", due=START - HOUR), make_new(type="a"), make_new(type="b", due=START + DAY)])
     await store.claim("w1", {"handler:b": 5}, LEASE)
     done = [make_event(type="a", status=status) for status in (Status.COMPLETED, Status.CANCELLED, Status.SKIPPED)]

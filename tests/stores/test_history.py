@@ -1,15 +1,15 @@
-from typing import Any
-
 from duly.decide.retry import Retry
 from duly.ids import new_id
 from duly.records.event import Status
 from duly.records.history import Entry
 from duly.testing import ManualClock
 from duly.verbs.events import Events
+from tests.conftest import AnyStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, failed, make_new
+from tests.stores.rows import event_of
 
 
-async def test_the_history_answers_what_people_ask(store: Any, clock: ManualClock) -> None:
+async def test_the_history_answers_what_people_ask(store: AnyStore, clock: ManualClock) -> None:
     """When it was created, due and executed; how often it was tried, by whom; each error; what a crash interrupted."""
     due = START + HOUR
     [id] = await store.add([make_new(due=due, retry=Retry(base=MINUTE))])
@@ -30,7 +30,7 @@ async def test_the_history_answers_what_people_ask(store: Any, clock: ManualCloc
     [(event, _)] = await store.claim_interrupted("w4", [LANE], LEASE)
     await store.settle([completed(event)], "w4")
 
-    event = await store.get(id)
+    event = await event_of(store, id)
     assert (event.created, event.due, event.executed) == (START, due, due + HOUR)
     assert (event.status, event.attempts, event.interruptions, event.lateness) == (Status.COMPLETED, 3, 1, HOUR)
     vanished = "its worker vanished and the lease expired"
@@ -42,7 +42,7 @@ async def test_the_history_answers_what_people_ask(store: Any, clock: ManualCloc
     ]
 
 
-async def test_the_history_has_acts_of_people_beside_those_of_workers(store: Any, clock: ManualClock) -> None:
+async def test_the_history_has_acts_of_people_beside_those_of_workers(store: AnyStore, clock: ManualClock) -> None:
     events = Events(store)
     [id] = await store.add([make_new(due=START + HOUR, retry=Retry(max_attempts=1))])
     await events.reschedule(id, START + MINUTE, by="ada")
@@ -59,7 +59,7 @@ async def test_the_history_has_acts_of_people_beside_those_of_workers(store: Any
     ]
 
 
-async def test_each_event_has_its_own_history(store: Any) -> None:
+async def test_each_event_has_its_own_history(store: AnyStore) -> None:
     one, other = await store.add([make_new(), make_new()])
     for event in await store.claim("w1", {LANE: 2}, LEASE):
         await store.settle([failed(event, f"error of {event.id}")], "w1")

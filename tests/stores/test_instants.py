@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from duly.records.event import Claim
 from duly.records.specs import DueBetween, Everything
 from duly.testing import ManualClock
+from tests.conftest import AnyStore
 from tests.make import LANE, LEASE, MICROSECOND, START, make_new
-from tests.stores.rows import write
+from tests.stores.rows import event_with_key, write
 
 FAR = [
     datetime(2, 1, 1, tzinfo=UTC),
@@ -28,21 +29,21 @@ FAR = [
 ]
 
 
-async def test_instants_keep_their_microseconds(store: Any) -> None:
+async def test_instants_keep_their_microseconds(store: AnyStore) -> None:
     await store.add([make_new(due=due, payload=n) for n, due in enumerate(FAR)])
     found = {event.payload: event for event in await store.find(Everything(), limit=100)}
     assert [found[n].due for n in range(len(FAR))] == FAR
     assert [found[n].ready for n in range(len(FAR))] == FAR
 
 
-async def test_instants_sort_as_time(store: Any, clock: ManualClock) -> None:
+async def test_instants_sort_as_time(store: AnyStore, clock: ManualClock) -> None:
     clock.set(datetime(9998, 12, 31, 23, 59, 59, 999_999, UTC))
     await store.add([make_new(due=due) for due in reversed(FAR)])
     one_by_one = [event.due for _ in FAR for event in await store.claim("w1", {LANE: 1}, LEASE)]
     assert one_by_one == FAR
 
 
-async def test_each_instant_is_due_at_itself_and_not_before(store: Any, clock: ManualClock) -> None:
+async def test_each_instant_is_due_at_itself_and_not_before(store: AnyStore, clock: ManualClock) -> None:
     for due in FAR:
         await store.add([make_new(due=due)])
         clock.set(due - MICROSECOND)
@@ -51,17 +52,17 @@ async def test_each_instant_is_due_at_itself_and_not_before(store: Any, clock: M
         assert [event.due for event in await store.claim("w1", {LANE: 1}, LEASE)] == [due]
 
 
-async def test_a_search_tells_apart_instants_a_microsecond_apart(store: Any) -> None:
+async def test_a_search_tells_apart_instants_a_microsecond_apart(store: AnyStore) -> None:
     await store.add([make_new(due=due) for due in FAR])
     for due in FAR:
         assert [event.due for event in await store.find(DueBetween(due, due + MICROSECOND), limit=10)] == [due]
 
 
-async def test_an_instant_is_the_same_in_every_zone(store: Any) -> None:
+async def test_an_instant_is_the_same_in_every_zone(store: AnyStore) -> None:
     await store.put(
         [make_new(key="k", due=datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=5, minutes=30))))]
     )
-    event = await store.by_key("default", "k")
+    event = await event_with_key(store, "k")
     assert event.due == datetime(2026, 3, 28, 21, 0, tzinfo=UTC)
     assert event.due.tzinfo is UTC
 
@@ -74,7 +75,7 @@ async def test_an_instant_is_the_same_in_every_zone(store: Any) -> None:
         max_size=20,
     )
 )
-async def test_any_instants_come_back_equal(store: Any, dues: list[datetime]) -> None:
+async def test_any_instants_come_back_equal(store: AnyStore, dues: list[datetime]) -> None:
     ids = await store.add([make_new(due=due) for due in dues])
     found = {event.id: event.due for event in await store.find(Everything(), limit=len(ids))}
     assert [found[id] for id in ids] == dues
@@ -90,10 +91,10 @@ SPANS = [
 
 
 @pytest.mark.parametrize("span", [*SPANS, *(-span for span in SPANS)], ids=str)
-async def test_spans_are_exact(store: Any, clock: ManualClock, span: timedelta) -> None:
+async def test_spans_are_exact(store: AnyStore, clock: ManualClock, span: timedelta) -> None:
     clock.advance(microseconds=1)
     await store.put([make_new(key="k", delay=span)])
-    event = await store.by_key("default", "k")
+    event = await event_with_key(store, "k")
     assert event.due == event.ready == clock.now() + span
     assert (await store.horizon([LANE]))[0].fresh == span
 
@@ -122,7 +123,7 @@ WINTER, SUMMER = datetime(2026, 1, 1, tzinfo=UTC), timedelta(days=180)
 
 
 @pytest.fixture
-async def in_brussels(store: Any, url: str, opened: Any) -> Any:
+async def in_brussels(store: AnyStore, url: str, opened: Any) -> Any:
     """The same database, whose sessions think in a zone where a day can have 23 hours."""
     if store.dialect == "sqlite":
         yield store

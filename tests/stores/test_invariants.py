@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from duly.engine.series.heads import Claimant, HeadsClaimed, succeed_heads
 from duly.ports import Examined, Violation
 from duly.stores.queries import INVARIANTS, names_in
 from duly.testing import ManualClock
-from tests.conftest import OpenDuly
+from tests.conftest import AnyStore, OpenDuly
 from tests.invariants import ALL, allowed, violations
 from tests.make import DAY, HOUR, LEASE, MINUTE, SECOND, a_user, completed, failed, held, make_new, rejected
 from tests.stores.rows import spelled, write
@@ -228,7 +227,7 @@ async def test_each_way_to_break_an_invariant_is_found(world: Duly, invariant: s
         assert [one for one in found if one.invariant == invariant and told in str(one)], (told, statements, found)
 
 
-async def broken_by(store: Any, statements: Sequence[str]) -> list[Violation]:
+async def broken_by(store: AnyStore, statements: Sequence[str]) -> list[Violation]:
     """What is told of the tables as the statements leave them. They are undone."""
     found: list[Violation] = []
     with contextlib.suppress(Undone):
@@ -252,7 +251,7 @@ def test_this_module_has_a_way_to_break_each_invariant() -> None:
 
 @pytest.mark.broken_rows("one of its events could be claimed too early", "columns_agree")
 async def test_the_check_of_invariants_reads_only_so_many_of_the_newest_events(
-    store: Any, clock: ManualClock, url: str
+    store: AnyStore, clock: ManualClock, url: str
 ) -> None:
     oldest, *_ = sorted(await store.add([make_new(due=clock.now() + HOUR) for _ in range(3)]))
     await write(store, "UPDATE duly.events SET ready = created WHERE id = $1", oldest)

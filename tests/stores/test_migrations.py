@@ -14,8 +14,9 @@ from duly.stores.migrations import migrations
 from duly.testing import ManualClock
 from duly.values.instants import write_instant
 from duly.wiring import open_store
+from tests.conftest import AnyStore
 from tests.make import HOUR, START, make_new, make_schedule
-from tests.stores.rows import ask, spelled, write
+from tests.stores.rows import ask, event_of, spelled, write
 
 STARTING = """if True:
     import asyncio, sys
@@ -35,13 +36,13 @@ def store_on(url: str) -> Any:
     return open_store(read_settings({}, database_url=url), None)
 
 
-async def applied(store: Any) -> list[tuple[Any, ...]]:
+async def applied(store: AnyStore) -> list[tuple[Any, ...]]:
     async with store.begin() as tx:
         rows = await tx.fetch(spelled(store, "SELECT version, name, applied FROM duly.migrations ORDER BY version"))
         return [tuple(row) for row in rows]
 
 
-async def tables_and_indexes(store: Any) -> list[tuple[Any, ...]]:
+async def tables_and_indexes(store: AnyStore) -> list[tuple[Any, ...]]:
     query = {
         "sqlite": "SELECT type, name, sql FROM sqlite_schema ORDER BY name",
         "postgres": """
@@ -189,7 +190,7 @@ async def test_deliveries_of_version_1_are_still_in_the_history(
         await store.close()
     await store.open(migrate=True)
     entries = await store.history(event.id)
-    created = (await store.get(event.id)).created
+    created = (await event_of(store, event.id)).created
     await store.close()
     assert [(entry.act, entry.worker, entry.version, entry.attempt, entry.at) for entry in entries] == [
         ("moved", "w1", 2, 1, created),
@@ -285,6 +286,6 @@ async def test_rows_from_before_the_column_via_count_as_codes(empty_url: str) ->
             '{"redis":"orders"}',
         )
         await store.migrate()
-        assert (await store.get(id)).via is None
+        assert (await event_of(store, id)).via is None
     finally:
         await store.close()

@@ -9,22 +9,22 @@ import pytest
 from duly.records.event import Event, Status
 from duly.testing import ManualClock
 from duly.verbs.events import Events
-from tests.conftest import OpenStore
+from tests.conftest import AnyStore, OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, make_new
-from tests.stores.rows import spelled
+from tests.stores.rows import event_with_key, spelled
 
 
-async def put(store: Any, asked: int | None, **fields: Any) -> Event:
+async def put(store: AnyStore, asked: int | None, **fields: Any) -> Event:
     [(event, _)] = await store.put([make_new(key="k", asked=asked, **fields)])
     assert isinstance(event, Event)
     return event
 
 
-async def acts(store: Any, event: Event) -> list[str]:
+async def acts(store: AnyStore, event: Event) -> list[str]:
     return [entry.act for entry in await store.history(event.id)]
 
 
-async def test_a_newer_command_moves_a_timer_and_an_older_one_does_not(store: Any) -> None:
+async def test_a_newer_command_moves_a_timer_and_an_older_one_does_not(store: AnyStore) -> None:
     first = await put(store, 5, due=START + HOUR)
     assert (await put(store, 7, due=START + 2 * HOUR)).due == START + 2 * HOUR
     for older in (6, 5, 1):
@@ -32,7 +32,7 @@ async def test_a_newer_command_moves_a_timer_and_an_older_one_does_not(store: An
     assert await acts(store, first) == ["moved"]
 
 
-async def test_a_redelivered_command_changes_nothing_whoever_has_changed_the_timer_since(store: Any) -> None:
+async def test_a_redelivered_command_changes_nothing_whoever_has_changed_the_timer_since(store: AnyStore) -> None:
     await put(store, 5, due=START + HOUR)
     moved = await put(store, None, due=START + 2 * HOUR)
     assert moved.due == START + 2 * HOUR
@@ -40,7 +40,7 @@ async def test_a_redelivered_command_changes_nothing_whoever_has_changed_the_tim
     assert (await put(store, 6, due=START + 3 * HOUR)).due == START + 3 * HOUR
 
 
-async def test_a_newer_command_counts_even_if_it_changes_nothing(store: Any) -> None:
+async def test_a_newer_command_counts_even_if_it_changes_nothing(store: AnyStore) -> None:
     """To move a timer away and back again: the middle one, late, must not undo the last."""
     first = await put(store, 1, due=START + HOUR)
     assert await put(store, 3, due=START + HOUR) == first
@@ -48,19 +48,19 @@ async def test_a_newer_command_counts_even_if_it_changes_nothing(store: Any) -> 
     assert await acts(store, first) == [], "nothing was moved"
 
 
-async def test_every_field_of_an_older_command_is_ignored(store: Any) -> None:
+async def test_every_field_of_an_older_command_is_ignored(store: AnyStore) -> None:
     newer = await put(store, 2, due=START + HOUR, correlation_id="new", payload=2)
     assert await put(store, 1, due=START + HOUR, correlation_id="old", payload=1) == newer
 
 
-async def test_a_timer_that_was_put_without_an_order_is_moved_by_any_command(store: Any) -> None:
+async def test_a_timer_that_was_put_without_an_order_is_moved_by_any_command(store: AnyStore) -> None:
     await put(store, None, due=START + HOUR)
     assert (await put(store, 5, due=START + 2 * HOUR)).due == START + 2 * HOUR
     assert (await put(store, 4, due=START + MINUTE)).due == START + 2 * HOUR
 
 
 async def test_a_timer_that_has_started_or_ended_is_left_alone_by_a_newer_command(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     await put(store, 1)
     [claimed] = await store.claim("w1", {LANE: 10}, LEASE)
@@ -70,7 +70,7 @@ async def test_a_timer_that_has_started_or_ended_is_left_alone_by_a_newer_comman
     assert await acts(store, claimed) == ["delivered"]
 
 
-async def test_a_redelivered_command_revives_no_cancelled_timer(store: Any) -> None:
+async def test_a_redelivered_command_revives_no_cancelled_timer(store: AnyStore) -> None:
     first = await put(store, 5, due=START + HOUR)
     cancelled = await Events(store).cancel(first.id)
     for older in (5, 4):
@@ -78,7 +78,7 @@ async def test_a_redelivered_command_revives_no_cancelled_timer(store: Any) -> N
     assert await store.by_key("default", "k") is None
 
 
-async def test_a_newer_command_after_a_cancel_is_a_new_timer(store: Any) -> None:
+async def test_a_newer_command_after_a_cancel_is_a_new_timer(store: AnyStore) -> None:
     first = await put(store, 5, due=START + HOUR)
     await Events(store).cancel(first.id)
     second = await put(store, 6, due=START + HOUR)
@@ -90,7 +90,7 @@ async def test_a_newer_command_after_a_cancel_is_a_new_timer(store: Any) -> None
     assert (await put(store, None, due=START + HOUR)).status is Status.PENDING, "who gives no order may always"
 
 
-async def test_a_command_whose_timer_was_cancelled_does_not_move_a_timer_put_since(store: Any) -> None:
+async def test_a_command_whose_timer_was_cancelled_does_not_move_a_timer_put_since(store: AnyStore) -> None:
     await Events(store).cancel((await put(store, 5, due=START + HOUR)).id)
     since = await put(store, None, due=START + 2 * HOUR)
     assert await put(store, 5, due=START + HOUR) == since
@@ -98,7 +98,7 @@ async def test_a_command_whose_timer_was_cancelled_does_not_move_a_timer_put_sin
     assert (await put(store, 6, due=START + HOUR)).id == since.id
 
 
-async def test_a_cancelled_timer_does_not_affect_others_of_its_batch(store: Any) -> None:
+async def test_a_cancelled_timer_does_not_affect_others_of_its_batch(store: AnyStore) -> None:
     cancelled = await Events(store).cancel((await put(store, 5)).id)
     others = [make_new(key=key, asked=5) for key in ("a", "z")]
     added = await store.put([others[0], make_new(key="k", asked=5), others[1]])
@@ -127,10 +127,10 @@ async def test_many_commands_in_any_order_from_several_processes_end_with_the_ne
     orders = list(range(1, 61))
     random.shuffle(orders)
 
-    async def put_some(store: Any, some: list[int]) -> None:
+    async def put_some(store: AnyStore, some: list[int]) -> None:
         for asked in some:
             await put(store, asked, due=START + asked * MINUTE)
 
     await asyncio.gather(*(put_some(store, orders[number::3]) for number, store in enumerate(stores)))
-    event = await stores[0].by_key("default", "k")
+    event = await event_with_key(stores[0], "k")
     assert event.due == START + 60 * MINUTE

@@ -15,6 +15,7 @@ from duly.stores.postgres.store import SEARCHING
 from duly.stores.postgres.tenants.rls_role import ROLE
 from duly.testing import ManualClock
 from duly.wiring import open_store
+from tests.conftest import AnyTransaction
 from tests.make import HOUR
 from tests.stores.test_plans import watched
 
@@ -77,7 +78,7 @@ ASKED: list[tuple[str, Spec, str | None, set[str], int]] = [  # what, whose, by 
 ]
 
 
-async def pages(store: Any, *, tenant_session: bool = False) -> AsyncIterator[tuple[str, set[str], int]]:
+async def pages(store: AnyTransaction, *, tenant_session: bool = False) -> AsyncIterator[tuple[str, set[str], int]]:
     for (name, spec, tenant, index, rows), after in product(ASKED, (None, MIDDLE)):
         if tenant_session and tenant is None:
             continue

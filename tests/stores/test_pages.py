@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from duly.ids import new_id
 from duly.ports import Page
+from duly.ports.events import EventPort
 from duly.records.event import Event, NewEvent, Status
 from duly.records.specs import Everything, InStatus, OfSeries, OfTenant, OfType, OfUser, Spec
+from tests.conftest import AnyStore
 from tests.make import make_event, make_new
 from tests.stores.rows import keep, write
 from tests.stores.test_specs import combined, populations
@@ -36,7 +38,7 @@ Meanwhile = Callable[[], Awaitable[None]]
 async def nothing() -> None: ...
 
 
-async def walk(store: Any, spec: Spec, *, limit: int, examine: int, meanwhile: Meanwhile = nothing) -> list[Page]:
+async def walk(store: EventPort, spec: Spec, *, limit: int, examine: int, meanwhile: Meanwhile = nothing) -> list[Page]:
     pages = [await store.page(spec, limit=limit, examine=examine)]
     while (after := pages[-1].next) is not None:
         assert len(pages) < 100, "they go on for ever"
@@ -80,7 +82,7 @@ asked = st.builds(lambda lead, rest: lead & rest, st.sampled_from(LEADS), st.jus
     examine=st.integers(1, 6),
 )
 async def test_pages_together_contain_what_one_answer_contains(
-    store: Any, crowd: list[Event], specs: list[Spec], limit: int, examine: int
+    store: AnyStore, crowd: list[Event], specs: list[Spec], limit: int, examine: int
 ) -> None:
     await write(store, "DELETE FROM duly.events")
     await keep(store, *crowd)
@@ -94,7 +96,7 @@ async def test_pages_together_contain_what_one_answer_contains(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(crowd=crowds, newcomers=crowds, spec=asked | combined, limit=st.integers(1, 4), examine=st.integers(1, 5))
 async def test_events_added_meanwhile_neither_hide_nor_repeat_others(
-    store: Any, crowd: list[Event], newcomers: list[Event], spec: Spec, limit: int, examine: int
+    store: AnyStore, crowd: list[Event], newcomers: list[Event], spec: Spec, limit: int, examine: int
 ) -> None:
     """Newcomers are newer than all, or their ids lie anywhere among the others', as those of another process may."""
     await write(store, "DELETE FROM duly.events")
@@ -123,7 +125,7 @@ def _near(id: str, n: int) -> str:
 
 
 @pytest.mark.parametrize("tenant", ["default", "acme"])
-async def test_a_page_ends_when_it_has_examined_enough_rows(store: Any, tenant: str) -> None:
+async def test_a_page_ends_when_it_has_examined_enough_rows(store: AnyStore, tenant: str) -> None:
     await store.add([make_new(tenant="other", type="wanted") for _ in range(5)] if tenant != "default" else [])
     all_ids = sorted(await store.add([make_new(tenant=tenant) for _ in range(25)]), reverse=True)
     [wanted] = await store.add([make_new(tenant=tenant, type="wanted")])
@@ -133,7 +135,7 @@ async def test_a_page_ends_when_it_has_examined_enough_rows(store: Any, tenant: 
 
 
 @pytest.mark.parametrize("tenant_session", [False, True])
-async def test_the_default_tenant_is_told_no_ids_of_other_tenants(store: Any, tenant_session: bool) -> None:
+async def test_the_default_tenant_is_told_no_ids_of_other_tenants(store: AnyStore, tenant_session: bool) -> None:
     """Pages of the usual tenant are counted among everybody's events, also where the others' cannot be seen."""
 
     def some() -> list[NewEvent]:
@@ -151,7 +153,7 @@ async def test_the_default_tenant_is_told_no_ids_of_other_tenants(store: Any, te
     assert not turned & {*theirs, own}
 
 
-async def test_a_tenant_session_reads_the_pages_of_its_tenant(store: Any) -> None:
+async def test_a_tenant_session_reads_the_pages_of_its_tenant(store: AnyStore) -> None:
     await store.add([make_new(tenant="theirs", type="wanted") for _ in range(10)])
     own = await store.add([make_new(tenant="acme", type="wanted" if n % 5 else "other") for n in range(20)])
     await store.prepare_rls_role()
@@ -164,7 +166,7 @@ async def test_a_tenant_session_reads_the_pages_of_its_tenant(store: Any) -> Non
 
 
 @pytest.mark.parametrize("events", [9, 10, 11, 20, 21])
-async def test_the_last_page_says_that_it_is_the_last(store: Any, events: int) -> None:
+async def test_the_last_page_says_that_it_is_the_last(store: AnyStore, events: int) -> None:
     await store.add([make_new() for _ in range(events)])
     pages = await walk(store, OfType("wanted"), limit=10, examine=10)
     assert len(pages) == -(-events // 10)
@@ -172,7 +174,7 @@ async def test_the_last_page_says_that_it_is_the_last(store: Any, events: int) -
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-async def test_a_full_page_that_is_the_last_says_so(store: Any, limit: int) -> None:
+async def test_a_full_page_that_is_the_last_says_so(store: AnyStore, limit: int) -> None:
     await store.add([make_new() for _ in range(limit)])
     page = await store.page(Everything(), limit=limit)
     assert (len(page.events), page.next) == (limit, None)
@@ -180,14 +182,14 @@ async def test_a_full_page_that_is_the_last_says_so(store: Any, limit: int) -> N
 
 
 @pytest.mark.parametrize("spec", [Everything(), OfTenant("acme"), InStatus("FAILED"), OfSeries("schedule:1")])
-async def test_a_search_that_an_index_answers_alone_fills_every_page(store: Any, spec: Spec) -> None:
+async def test_a_search_that_an_index_answers_alone_fills_every_page(store: AnyStore, spec: Spec) -> None:
     own: dict[str, Any] = {"tenant": "acme", "status": Status.FAILED, "series": "schedule:1"}
     await keep(store, *(make_event(**own, occurrence=str(n)) for n in range(10)))
     pages = await walk(store, spec, limit=4, examine=1)
     assert [len(page.events) for page in pages] == [4, 4, 2]
 
 
-async def test_a_search_for_dead_letters_examines_only_dead_letters(store: Any) -> None:
+async def test_a_search_for_dead_letters_examines_only_dead_letters(store: AnyStore) -> None:
     """Not among all the others, of which there are many more."""
     dead = await keep(store, *(make_event(status=Status.FAILED, type=f"t{n}") for n in range(4)))
     await store.add([make_new() for _ in range(50)])

@@ -16,8 +16,9 @@ from duly.ids import new_id
 from duly.records.event import Event, Settlement
 from duly.records.target import Target
 from duly.testing import ManualClock
-from tests.conftest import OpenStore
+from tests.conftest import AnyStore, OpenStore
 from tests.make import HOUR, LEASE, MINUTE, SECOND, START, completed, failed, given_back, held, make_new
+from tests.stores.rows import event_of
 
 URL = "https://hooks.example/in"
 ORIGIN = "https://hooks.example"
@@ -25,14 +26,14 @@ LANE = "webhook"
 LANES = [LANE, "http"]
 
 
-async def claimed(store: Any, *, count: int = 1, url: str = URL, **fields: Any) -> list[Event]:
+async def claimed(store: AnyStore, *, count: int = 1, url: str = URL, **fields: Any) -> list[Event]:
     """Events that are due and under way, the oldest first."""
     dues = [START - (count - n) * SECOND for n in range(count)]
     await store.add([make_new(target=webhook(url), **({"due": due} | fields)) for due in dues])
     return list(await store.claim("w1", {LANE: count}, LEASE))
 
 
-async def waiting(store: Any, *, count: int = 1, **fields: Any) -> list[Event]:
+async def waiting(store: AnyStore, *, count: int = 1, **fields: Any) -> list[Event]:
     """Events that are held for a destination which is parked."""
     events = await claimed(store, count=count, **fields)
     await store.park(events[0].tenant, ORIGIN, "is parked: 503", FIRST_PROBE)
@@ -40,16 +41,16 @@ async def waiting(store: Any, *, count: int = 1, **fields: Any) -> list[Event]:
     return events
 
 
-async def acts(store: Any, event: Event) -> list[str]:
+async def acts(store: AnyStore, event: Event) -> list[str]:
     return [entry.act for entry in await store.history(event.id)]
 
 
-async def known(store: Any, tenant: str = "default", destination: str = ORIGIN) -> Any:
+async def known(store: AnyStore, tenant: str = "default", destination: str = ORIGIN) -> Any:
     [found] = await store.destinations([(tenant, destination)])
     return found
 
 
-async def everything_is_released(store: Any, clock: ManualClock) -> None:
+async def everything_is_released(store: AnyStore, clock: ManualClock) -> None:
     """What any worker does at its next look, until there is nothing more to look after."""
     while await store.unparking():
         await look_after_parked(store, LANES, "w9", LEASE)
@@ -59,7 +60,7 @@ async def everything_is_released(store: Any, clock: ManualClock) -> None:
 # -- parking
 
 
-async def test_a_destination_is_parked_once_and_tells_why_and_until_when(store: Any, clock: ManualClock) -> None:
+async def test_a_destination_is_parked_once_and_tells_why_and_until_when(store: AnyStore, clock: ManualClock) -> None:
     assert await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     clock.advance(SECOND)
     assert not await store.park("default", ORIGIN, "is parked: another reason", FIRST_PROBE), "the first word counts"
@@ -68,7 +69,7 @@ async def test_a_destination_is_parked_once_and_tells_why_and_until_when(store: 
     assert [one.destination for one in await store.list_destinations(None, after=("", ""), limit=9)] == [ORIGIN]
 
 
-async def test_disabling_overrides_parking_and_not_the_reverse(store: Any) -> None:
+async def test_disabling_overrides_parking_and_not_the_reverse(store: AnyStore) -> None:
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     assert await store.park("default", ORIGIN, "is disabled: 410", None)
     assert (await known(store)).probe_at is None
@@ -76,7 +77,7 @@ async def test_disabling_overrides_parking_and_not_the_reverse(store: Any) -> No
     assert (await known(store)).parked == "is disabled: 410"
 
 
-async def test_opening_an_open_destination_does_nothing(store: Any) -> None:
+async def test_opening_an_open_destination_does_nothing(store: AnyStore) -> None:
     assert await store.unpark("default", ORIGIN) is None
     await store.limit("default", ORIGIN, 5, None)
     assert await store.unpark("default", ORIGIN) is None
@@ -84,7 +85,7 @@ async def test_opening_an_open_destination_does_nothing(store: Any) -> None:
     assert not await store.probe_now("default", ORIGIN)
 
 
-async def test_parking_leaves_limits_as_they_are(store: Any) -> None:
+async def test_parking_leaves_limits_as_they_are(store: AnyStore) -> None:
     await store.limit("default", ORIGIN, 5, 2.0)
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     await store.unpark("default", ORIGIN)
@@ -93,7 +94,7 @@ async def test_parking_leaves_limits_as_they_are(store: Any) -> None:
     assert (found.concurrency, found.rate, found.parked) == (5, 2.0, None)
 
 
-async def test_a_parked_url_is_told_with_its_origin_and_with_no_other(store: Any) -> None:
+async def test_a_parked_url_is_told_with_its_origin_and_with_no_other(store: AnyStore) -> None:
     for parked in ("https://hooks.example/", "https://hooks.example:8443/in", "https://other.example/in"):
         await store.park("default", parked, "is disabled: 410", None)
     asked = {
@@ -118,9 +119,9 @@ async def test_a_parked_url_is_told_with_its_origin_and_with_no_other(store: Any
 # -- holding
 
 
-async def test_a_held_event_spends_no_attempt_and_says_why(store: Any) -> None:
+async def test_a_held_event_spends_no_attempt_and_says_why(store: AnyStore) -> None:
     [event] = await waiting(store)
-    kept = await store.get(event.id)
+    kept = await event_of(store, event.id)
     assert (kept.status, kept.ready, kept.attempts, kept.interruptions) == (Status.PENDING, None, 0, 0)
     assert kept.held == f"target {ORIGIN} is parked: 503"
     assert (kept.hold_kind, kept.held_for) == (HoldKind.TARGET, ORIGIN)
@@ -129,7 +130,7 @@ async def test_a_held_event_spends_no_attempt_and_says_why(store: Any) -> None:
     assert (entry.act, entry.worker, entry.attempt, entry.detail) == ("held", "w1", None, kept.held)
 
 
-async def test_a_held_event_is_not_claimed_and_wakes_no_worker(store: Any, clock: ManualClock) -> None:
+async def test_a_held_event_is_not_claimed_and_wakes_no_worker(store: AnyStore, clock: ManualClock) -> None:
     await waiting(store, count=3)
     clock.advance(365 * 24 * HOUR)
     assert await store.claim("w1", {LANE: 9}, LEASE) == []
@@ -138,18 +139,18 @@ async def test_a_held_event_is_not_claimed_and_wakes_no_worker(store: Any, clock
     assert horizon == (None, None, None)
 
 
-async def test_a_claim_whose_destination_was_opened_meanwhile_is_given_back(store: Any) -> None:
+async def test_a_claim_whose_destination_was_opened_meanwhile_is_given_back(store: AnyStore) -> None:
     first, second = await claimed(store, count=2)
     await store.settle([failed(second)], "w1")
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     await store.unpark("default", ORIGIN)
     assert await store.settle([held(first)], "w1") == {first.id}
-    kept = await store.get(first.id)
+    kept = await event_of(store, first.id)
     assert (kept.status, kept.ready, kept.held, kept.attempts) == (Status.PENDING, kept.due, None, 0)
     assert await acts(store, first) == ["given back"]
 
 
-async def test_an_event_whose_claim_was_lost_is_not_held(store: Any, clock: ManualClock) -> None:
+async def test_an_event_whose_claim_was_lost_is_not_held(store: AnyStore, clock: ManualClock) -> None:
     [event] = await claimed(store)
     clock.advance(LEASE)
     [(again, _)] = await store.claim_interrupted("w2", LANES, LEASE)
@@ -158,7 +159,7 @@ async def test_an_event_whose_claim_was_lost_is_not_held(store: Any, clock: Manu
     assert await store.settle([completed(again)], "w2") == {event.id}
 
 
-async def test_all_verdicts_of_a_batch_with_held_events_are_settled(store: Any) -> None:
+async def test_all_verdicts_of_a_batch_with_held_events_are_settled(store: AnyStore) -> None:
     events = await claimed(store, count=4)
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     verdicts = [completed, failed, held, given_back]
@@ -172,7 +173,7 @@ async def test_all_verdicts_of_a_batch_with_held_events_are_settled(store: Any) 
 
 
 async def test_probes_come_after_half_a_minute_and_then_twice_as_far_apart_up_to_ten_minutes(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     apart = []
@@ -189,7 +190,7 @@ async def test_probes_come_after_half_a_minute_and_then_twice_as_far_apart_up_to
     assert apart == [30, 60, 120, 240, 480, 600, 600, 600]
 
 
-async def test_the_probes_of_a_destination_that_was_opened_begin_anew(store: Any, clock: ManualClock) -> None:
+async def test_the_probes_of_a_destination_that_was_opened_begin_anew(store: AnyStore, clock: ManualClock) -> None:
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     for _ in range(4):
         clock.advance(LONGEST_PROBE_WAIT)
@@ -201,7 +202,7 @@ async def test_the_probes_of_a_destination_that_was_opened_begin_anew(store: Any
     assert (await known(store)).probe_at == clock.now() + 2 * FIRST_PROBE
 
 
-async def test_a_disabled_destination_is_not_probed(store: Any, clock: ManualClock) -> None:
+async def test_a_disabled_destination_is_not_probed(store: AnyStore, clock: ManualClock) -> None:
     await store.park("default", ORIGIN, "is disabled", None)
     clock.advance(24 * HOUR)
     assert await store.unparking() == []
@@ -209,7 +210,7 @@ async def test_a_disabled_destination_is_not_probed(store: Any, clock: ManualClo
     assert not await store.probe_now("default", ORIGIN)
 
 
-async def test_many_destinations_are_probed_a_few_at_a_time(store: Any, clock: ManualClock) -> None:
+async def test_many_destinations_are_probed_a_few_at_a_time(store: AnyStore, clock: ManualClock) -> None:
     for number in range(50):
         await store.park("default", f"https://h{number}.example", "is parked: 503", FIRST_PROBE)
     clock.advance(FIRST_PROBE)
@@ -220,7 +221,7 @@ async def test_many_destinations_are_probed_a_few_at_a_time(store: Any, clock: M
     assert len(set(tried)) == len(tried) == 50
 
 
-async def test_the_oldest_waiting_event_is_the_probe(store: Any, clock: ManualClock) -> None:
+async def test_the_oldest_waiting_event_is_the_probe(store: AnyStore, clock: ManualClock) -> None:
     events = await waiting(store, count=3)
     clock.advance(MINUTE)
     [probe] = await store.claim_probe("default", ORIGIN, LANES, "w2", LEASE)
@@ -231,7 +232,7 @@ async def test_the_oldest_waiting_event_is_the_probe(store: Any, clock: ManualCl
     assert [one.id for one in await store.claim_probe("default", ORIGIN, LANES, "w3", LEASE)] == [events[1].id]
 
 
-async def test_a_probe_is_of_this_tenant_and_destination_and_of_lanes_that_are_served(store: Any) -> None:
+async def test_a_probe_is_of_this_tenant_and_destination_and_of_lanes_that_are_served(store: AnyStore) -> None:
     await waiting(store)
     for wrong in (
         ("acme", ORIGIN, LANES),
@@ -241,23 +242,23 @@ async def test_a_probe_is_of_this_tenant_and_destination_and_of_lanes_that_are_s
         assert await store.claim_probe(*wrong, "w2", LEASE) == []
 
 
-async def test_a_probe_is_never_early(store: Any, clock: ManualClock) -> None:
+async def test_a_probe_is_never_early(store: AnyStore, clock: ManualClock) -> None:
     """A person may move an event that is held."""
     [event] = await waiting(store)
     later = clock.now() + HOUR
-    await store.change(msgspec.structs.replace(await store.get(event.id), due=later), "rescheduled", "ada")
+    await store.change(msgspec.structs.replace(await event_of(store, event.id), due=later), "rescheduled", "ada")
     assert await store.claim_probe("default", ORIGIN, LANES, "w2", LEASE) == []
     clock.set(later)
     assert len(await store.claim_probe("default", ORIGIN, LANES, "w2", LEASE)) == 1
 
 
-async def test_a_failed_probe_leaves_the_event_as_it_was(store: Any, clock: ManualClock) -> None:
+async def test_a_failed_probe_leaves_the_event_as_it_was(store: AnyStore, clock: ManualClock) -> None:
     [event] = await waiting(store)
-    before = await store.get(event.id)
+    before = await event_of(store, event.id)
     clock.advance(MINUTE)
     [probe] = await store.claim_probe("default", ORIGIN, LANES, "w2", LEASE)
     await store.settle([held(probe, "is parked: 504")], "w2")
-    after = await store.get(event.id)
+    after = await event_of(store, event.id)
     assert (after.attempts, after.interruptions, after.ready) == (before.attempts, before.interruptions, None)
     assert after.held == f"target {ORIGIN} is parked: 504"
     assert after.version == before.version + 1, "it was claimed"
@@ -267,7 +268,7 @@ async def test_a_failed_probe_leaves_the_event_as_it_was(store: Any, clock: Manu
 
 
 async def test_released_events_are_ready_when_they_were_due_and_claimed_in_that_order(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     events = await waiting(store, count=5)
     clock.advance(MINUTE)
@@ -280,21 +281,21 @@ async def test_released_events_are_ready_when_they_were_due_and_claimed_in_that_
     assert await acts(store, events[0]) == ["held", "released"]
 
 
-async def test_a_release_takes_only_events_that_waited_for_its_destination(store: Any) -> None:
+async def test_a_release_takes_only_events_that_waited_for_its_destination(store: AnyStore) -> None:
     mine, others = await waiting(store), await waiting(store, tenant="acme")
     [url_only] = await claimed(store)
     await store.park("default", URL, "is disabled: 410", None)
     await store.settle([held(url_only, "is disabled: 410", parked=URL)], "w1")
     await store.unpark("default", ORIGIN)
     assert await store.release_parked("default", ORIGIN, ORIGIN, 9, "w2") == len(mine)
-    alone = await store.get(url_only.id)
+    alone = await event_of(store, url_only.id)
     assert (alone.held, alone.held_for, alone.destination) == (f"target {URL} is disabled: 410", URL, ORIGIN)
-    assert (await store.get(others[0].id)).held is not None
+    assert (await event_of(store, others[0].id)).held is not None
     await store.unpark("default", URL)
     assert await store.release_parked("default", URL, ORIGIN, 9, "w2") == 1
 
 
-async def test_a_released_event_that_was_tried_before_is_ready_at_once(store: Any, clock: ManualClock) -> None:
+async def test_a_released_event_that_was_tried_before_is_ready_at_once(store: AnyStore, clock: ManualClock) -> None:
     [event] = await claimed(store)
     await store.settle([failed(event)], "w1")
     clock.advance(HOUR)
@@ -304,11 +305,11 @@ async def test_a_released_event_that_was_tried_before_is_ready_at_once(store: An
     clock.advance(MINUTE)
     await store.unpark("default", ORIGIN)
     await store.release_parked("default", ORIGIN, ORIGIN, 9, "w2")
-    kept = await store.get(event.id)
+    kept = await event_of(store, event.id)
     assert (kept.ready, kept.attempts, kept.due) == (clock.now(), 1, event.due)
 
 
-async def test_a_timer_that_is_moved_while_it_is_held_is_held_no_longer(store: Any, clock: ManualClock) -> None:
+async def test_a_timer_that_is_moved_while_it_is_held_is_held_no_longer(store: AnyStore, clock: ManualClock) -> None:
     """Else it would be claimed, completed, and released for once more."""
     [event] = await waiting(store, key="k")
     [moved] = await store.put([make_new(key="k", due=clock.now(), payload="anew", target=webhook(URL))])
@@ -318,10 +319,10 @@ async def test_a_timer_that_is_moved_while_it_is_held_is_held_no_longer(store: A
     await store.settle([completed(again)], "w1")
     await store.unpark("default", ORIGIN)
     assert await store.release_parked("default", ORIGIN, ORIGIN, 9, "w2") == 0
-    assert (await store.get(event.id)).ready is None
+    assert (await event_of(store, event.id)).ready is None
 
 
-async def test_putting_the_same_again_leaves_a_held_timer_held(store: Any) -> None:
+async def test_putting_the_same_again_leaves_a_held_timer_held(store: AnyStore) -> None:
     await waiting(store, key="k", due=START)
     [same] = await store.put([make_new(key="k", due=START, target=webhook(URL))])
     assert same.change == "unchanged"
@@ -331,7 +332,7 @@ async def test_putting_the_same_again_leaves_a_held_timer_held(store: Any) -> No
 # -- whoever dies in between
 
 
-async def test_a_worker_that_dies_while_it_probes_leaves_nothing_stuck(store: Any, clock: ManualClock) -> None:
+async def test_a_worker_that_dies_while_it_probes_leaves_nothing_stuck(store: AnyStore, clock: ManualClock) -> None:
     [event] = await waiting(store)
     clock.advance(FIRST_PROBE)
     assert await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)
@@ -340,7 +341,7 @@ async def test_a_worker_that_dies_while_it_probes_leaves_nothing_stuck(store: An
     [(again, _)] = await store.claim_interrupted("w2", LANES, LEASE)
     assert again.id == probe.id
     await store.settle([held(again)], "w2")
-    kept = await store.get(event.id)
+    kept = await event_of(store, event.id)
     assert (kept.status, kept.interruptions) == (Status.PENDING, 1)
     assert kept.held is not None
     await everything_is_released_by_a_person(store, clock)
@@ -349,13 +350,15 @@ async def test_a_worker_that_dies_while_it_probes_leaves_nothing_stuck(store: An
     assert await acts(store, event) == ["held", "interrupted", "held", "released", "delivered"]
 
 
-async def everything_is_released_by_a_person(store: Any, clock: ManualClock) -> None:
+async def everything_is_released_by_a_person(store: AnyStore, clock: ManualClock) -> None:
     await store.unpark("default", ORIGIN)
     await open_again(store, "default", ORIGIN, "ada")
     assert await store.unparking() == []
 
 
-async def test_a_worker_that_dies_before_its_probe_costs_one_probe_interval(store: Any, clock: ManualClock) -> None:
+async def test_a_worker_that_dies_before_its_probe_costs_one_probe_interval(
+    store: AnyStore, clock: ManualClock
+) -> None:
     await waiting(store)
     clock.advance(FIRST_PROBE)
     await store.due_probes(FIRST_PROBE, LONGEST_PROBE_WAIT)  # and here the lights go out
@@ -366,7 +369,7 @@ async def test_a_worker_that_dies_before_its_probe_costs_one_probe_interval(stor
 
 @pytest.mark.parametrize("released", [0, 2])
 async def test_a_worker_that_dies_while_it_releases_events_leaves_the_rest_to_another(
-    store: Any, clock: ManualClock, released: int
+    store: AnyStore, clock: ManualClock, released: int
 ) -> None:
     events = await waiting(store, count=5)
     await store.unpark("default", ORIGIN)
@@ -378,7 +381,7 @@ async def test_a_worker_that_dies_while_it_releases_events_leaves_the_rest_to_an
     assert len(await store.claim("w2", {LANE: 9}, LEASE)) == len(events)
 
 
-async def test_a_destination_that_is_parked_again_while_it_is_released_stays_parked(store: Any) -> None:
+async def test_a_destination_that_is_parked_again_while_it_is_released_stays_parked(store: AnyStore) -> None:
     await waiting(store, count=2)
     await store.unpark("default", ORIGIN)
     await store.release_parked("default", ORIGIN, ORIGIN, 1, "w1")
@@ -390,7 +393,7 @@ async def test_a_destination_that_is_parked_again_while_it_is_released_stays_par
 
 
 async def test_a_destination_for_which_nothing_waits_opens_when_its_probe_is_due(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     await store.park("default", ORIGIN, "is parked: 503", FIRST_PROBE)
     clock.advance(FIRST_PROBE)
@@ -400,18 +403,20 @@ async def test_a_destination_for_which_nothing_waits_opens_when_its_probe_is_due
 
 
 async def test_a_destination_for_which_only_later_events_wait_opens_when_its_probe_is_due(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     [event] = await waiting(store)
     later = clock.now() + 24 * HOUR
-    await store.change(msgspec.structs.replace(await store.get(event.id), due=later), "rescheduled", "ada")
+    await store.change(msgspec.structs.replace(await event_of(store, event.id), due=later), "rescheduled", "ada")
     clock.advance(FIRST_PROBE)
     assert await look_after_parked(store, LANES, "w1", LEASE) == []
     await everything_is_released(store, clock)
-    assert (await store.get(event.id)).ready == later
+    assert (await event_of(store, event.id)).ready == later
 
 
-async def test_a_worker_that_cannot_probe_a_destination_leaves_it_to_others(store: Any, clock: ManualClock) -> None:
+async def test_a_worker_that_cannot_probe_a_destination_leaves_it_to_others(
+    store: AnyStore, clock: ManualClock
+) -> None:
     """One without the extra for webhooks has no lane for them."""
     await waiting(store)
     clock.advance(FIRST_PROBE)
@@ -421,7 +426,7 @@ async def test_a_worker_that_cannot_probe_a_destination_leaves_it_to_others(stor
 
 
 async def test_a_destination_that_was_disabled_while_it_was_probed_stays_disabled(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     await waiting(store)
     clock.advance(FIRST_PROBE)
@@ -432,7 +437,7 @@ async def test_a_destination_that_was_disabled_while_it_was_probed_stays_disable
     assert await store.unpark("default", ORIGIN) is not None
 
 
-async def test_deleting_a_target_forgets_whether_it_was_parked(store: Any) -> None:
+async def test_deleting_a_target_forgets_whether_it_was_parked(store: AnyStore) -> None:
     target = Target(
         id=new_id(), tenant="default", name="crm", channel="webhook", spec_json='{"url":"https://x.example"}'
     )
@@ -461,7 +466,7 @@ async def test_whoever_opens_a_destination_waits_for_those_who_are_holding_event
         await asyncio.wait([opening], timeout=0.2)
         assert not opening.done()
     await opening
-    assert (await here.get(event.id)).held is None
+    assert (await event_of(here, event.id)).held is None
 
 
 async def test_no_order_of_holding_and_opening_leaves_an_event_that_nobody_will_release(opened: OpenStore) -> None:
@@ -473,14 +478,14 @@ async def test_no_order_of_holding_and_opening_leaves_an_event_that_nobody_will_
     random.shuffle(left)
     batches = [left[n : n + 3] for n in range(0, 300, 3)]
 
-    async def hold(store: Any) -> None:
+    async def hold(store: AnyStore) -> None:
         while batches:
             settlements: list[Settlement] = [held(event) for event in batches.pop()]
             async with store.begin() as tx:
                 assert len(await tx.settle(settlements, "w1")) == len(settlements)
                 await asyncio.sleep(random.uniform(0, 0.003))
 
-    async def park_and_open(store: Any) -> None:
+    async def park_and_open(store: AnyStore) -> None:
         while batches:
             tenant = random.choice(tenants)
             if await store.park(tenant, ORIGIN, "is parked: 503", FIRST_PROBE):
@@ -504,7 +509,7 @@ async def test_two_workers_that_release_events_at_the_same_time_leave_none_behin
     events = await waiting(stores[0], count=200)
     await stores[0].unpark("default", ORIGIN)
 
-    async def release(store: Any) -> int:
+    async def release(store: AnyStore) -> int:
         many = 0
         while released := await store.release_parked("default", ORIGIN, ORIGIN, 7, "w2"):
             many += released

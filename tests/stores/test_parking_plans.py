@@ -14,6 +14,7 @@ from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
 from duly.wiring import open_store
+from tests.conftest import AnyStore, AnyTransaction
 from tests.make import LEASE, START, held, make_new
 from tests.stores.test_plans import watched
 
@@ -55,13 +56,13 @@ FROM numbers
 """
 
 
-async def under_way(store: Any) -> None:
+async def under_way(store: AnyStore | AnyTransaction) -> None:
     """Beside all that waits, some that are about to be held."""
     await store.park("default", BIG, "is parked: 503", FIRST_PROBE)
     await store.add([make_new(target=webhook(f"{BIG}/in"), due=START) for _ in range(500)])
 
 
-async def what_parking_asks(tx: Any, clock: ManualClock) -> AsyncIterator[tuple[str, set[str], int]]:
+async def what_parking_asks(tx: AnyTransaction, clock: ManualClock) -> AsyncIterator[tuple[str, set[str], int]]:
     """Each statement, with the index that it must use and the number of rows it is about."""
     asked = [("default", f"https://h{n}.example") for n in range(50)] + [("default", BIG), ("default", "")]
     assert len(await tx.destinations(asked)) == 52

@@ -26,6 +26,7 @@ from duly.stores.migrations import migrations
 from duly.stores.queries import load
 from duly.testing import ManualClock
 from duly.wiring import open_store
+from tests.conftest import AnyStore, AnyTransaction
 from tests.invariants import ALL as INVARIANT_NAMES
 from tests.invariants import PARAMETERS as INVARIANT_PARAMETERS
 from tests.make import (
@@ -70,7 +71,7 @@ FROM numbers
 )
 
 
-async def due_and_leased(store: Any, clock: ManualClock) -> None:
+async def due_and_leased(store: AnyStore | AnyTransaction, clock: ManualClock) -> None:
     """Beside what has ended: 3,000 that are due, 1,000 that will be, and 5 whose worker vanished."""
     await store.add([make_new() for _ in range(5)])
     await store.claim("gone", {LANE: 5}, LEASE)
@@ -146,7 +147,7 @@ async def watched(transaction: Any, plan_cache_mode: str) -> AsyncIterator[tuple
 
 
 @asynccontextmanager
-async def built_at_once(tx: Any) -> AsyncIterator[None]:
+async def built_at_once(tx: AnyTransaction) -> AsyncIterator[None]:
     """The indexes of events, after the rows are there: that takes a fraction of what adding each row to each of them
     would. Nothing is known of the table then that would not be known otherwise."""
     indexes = "FROM pg_index WHERE indrelid = 'duly.events'::regclass AND NOT indisprimary"
@@ -193,7 +194,7 @@ async def test_postgres_reads_no_table_of_a_million_finished_events_to_the_end(
         await store.close()
 
 
-async def the_path(tx: Any) -> AsyncIterator[tuple[str, set[str], int]]:
+async def the_path(tx: AnyTransaction) -> AsyncIterator[tuple[str, set[str], int]]:
     """Does one statement after another; each with the index that it must use and the number of rows it is about."""
     await tx.horizon([LANE, "handler:other"])
     yield "horizon", {"events_fresh", "events_leased"}, 3
@@ -297,7 +298,7 @@ FROM duly.users, generate_series(2024, 2027) AS year
 USER_IDS = [f"01900000-0000-7000-8000-{n:012x}" for n in range(100, 5000, 50)]
 
 
-async def about_users(tx: Any, *, there: bool) -> AsyncIterator[tuple[str, set[str], int]]:
+async def about_users(tx: AnyTransaction, *, there: bool) -> AsyncIterator[tuple[str, set[str], int]]:
     """Each statement about users, with the index that it must use and the number of rows it is about."""
     many = len(USER_IDS) if there else 0
     keys = [f"key-{int(id[-12:], 16)}" for id in USER_IDS]
@@ -389,7 +390,7 @@ SELECT events.id, 0, 'failed', 2, value, '503' FROM events, json_each('[1, 2, 3]
 """
 
 
-async def about_dead_letters(tx: Any, now: datetime) -> AsyncIterator[tuple[str, set[str], int]]:
+async def about_dead_letters(tx: AnyTransaction, now: datetime) -> AsyncIterator[tuple[str, set[str], int]]:
     """Each statement about dead letters, with the index that it must use and the number of rows it is about."""
     middle = f"01900000-0000-7000-8000-{90_000:012x}"
     for after in (None, middle):

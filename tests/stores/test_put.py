@@ -11,17 +11,17 @@ from duly.records.event import NewEvent, Status
 from duly.records.history import Entry
 from duly.records.specs import Everything
 from duly.testing import ManualClock
-from tests.conftest import OpenStore
+from tests.conftest import AnyStore, OpenStore
 from tests.make import HOUR, LANE, LEASE, MICROSECOND, MINUTE, START, completed, failed, make_event, make_new, rejected
-from tests.stores.rows import keep
+from tests.stores.rows import event_of, event_with_key, keep
 
 
-async def put(store: Any, *news: NewEvent) -> list[Added]:
-    return await store.put(news)  # type: ignore[no-any-return]
+async def put(store: AnyStore, *news: NewEvent) -> list[Added]:
+    return await store.put(news)
 
 
-async def all_events(store: Any) -> list[Any]:
-    return await store.find(Everything(), limit=1000)  # type: ignore[no-any-return]
+async def all_events(store: AnyStore) -> list[Any]:
+    return await store.find(Everything(), limit=1000)
 
 
 def told_dues(entry: Entry) -> list[datetime]:
@@ -30,14 +30,14 @@ def told_dues(entry: Entry) -> list[datetime]:
     return [datetime.fromisoformat(part) for part in entry.detail.removeprefix("due ").split(" → ")]
 
 
-async def test_a_new_key_makes_an_event(store: Any) -> None:
+async def test_a_new_key_makes_an_event(store: AnyStore) -> None:
     new = make_new(key="invoice-7")
     [(event, change)] = await put(store, new)
     assert (event, change) == (make_event(id=new.id, key="invoice-7", created=START), "created")
     assert await store.by_key("default", "invoice-7") == event
 
 
-async def test_putting_a_key_again_moves_the_one_that_has_not_started(store: Any) -> None:
+async def test_putting_a_key_again_moves_the_one_that_has_not_started(store: AnyStore) -> None:
     [(first, _)] = await put(store, make_new(key="k", due=START + HOUR, payload={"v": 1}))
     changed = make_new(
         key="k", due=START + MINUTE, payload={"v": 2}, type="other", correlation_id="c", retry=Retry(max_attempts=9)
@@ -50,7 +50,7 @@ async def test_putting_a_key_again_moves_the_one_that_has_not_started(store: Any
     assert await all_events(store) == [moved]
 
 
-async def test_the_history_of_a_move_says_from_where_to_where(store: Any, clock: ManualClock) -> None:
+async def test_the_history_of_a_move_says_from_where_to_where(store: AnyStore, clock: ManualClock) -> None:
     [(event, _)] = await put(store, make_new(key="k", due=START + HOUR))
     clock.advance(MINUTE)
     await put(store, make_new(key="k", due=START + 2 * HOUR))
@@ -59,14 +59,14 @@ async def test_the_history_of_a_move_says_from_where_to_where(store: Any, clock:
     assert told_dues(entry) == [START + HOUR, START + 2 * HOUR]
 
 
-async def test_the_history_of_a_move_keeps_microseconds(store: Any) -> None:
+async def test_the_history_of_a_move_keeps_microseconds(store: AnyStore) -> None:
     [(event, _)] = await put(store, make_new(key="k", due=START + HOUR))
     await put(store, make_new(key="k", due=START + HOUR + MICROSECOND))
     [entry] = await store.history(event.id)
     assert told_dues(entry) == [START + HOUR, START + HOUR + MICROSECOND]
 
 
-async def test_the_history_of_a_move_tells_times_before_1970_too(store: Any) -> None:
+async def test_the_history_of_a_move_tells_times_before_1970_too(store: AnyStore) -> None:
     old, new = (datetime(1969, 12, 31, 23, 59, 59, micros, UTC) for micros in (250_000, 750_000))
     [(event, _)] = await put(store, make_new(key="k", due=old))
     await put(store, make_new(key="k", due=new))
@@ -74,7 +74,7 @@ async def test_the_history_of_a_move_tells_times_before_1970_too(store: Any) -> 
     assert told_dues(entry) == [old, new]
 
 
-async def test_putting_the_same_timer_again_changes_nothing(store: Any, clock: ManualClock) -> None:
+async def test_putting_the_same_timer_again_changes_nothing(store: AnyStore, clock: ManualClock) -> None:
     same = {"key": "k", "due": START + HOUR, "payload": {"v": 1}, "target": {"webhook": "x"}, "correlation_id": "c"}
     [(first, _)] = await put(store, make_new(**same, retry=Retry(max_attempts=9)))
     clock.advance(MINUTE)
@@ -95,7 +95,7 @@ async def test_putting_the_same_timer_again_changes_nothing(store: Any, clock: M
     ],
     ids=lambda difference: next(iter(difference)),
 )
-async def test_any_difference_of_a_timer_is_a_move_there_and_back(store: Any, difference: dict[str, Any]) -> None:
+async def test_any_difference_of_a_timer_is_a_move_there_and_back(store: AnyStore, difference: dict[str, Any]) -> None:
     usual = {"key": "k", "due": START + HOUR, "payload": {"v": 1}}
     [(first, _)] = await put(store, make_new(**usual))
     [(there, change)] = await put(store, make_new(**(usual | difference)))
@@ -104,7 +104,7 @@ async def test_any_difference_of_a_timer_is_a_move_there_and_back(store: Any, di
     assert (back, change) == (first, "moved")
 
 
-async def test_a_delay_put_again_later_moves_the_event(store: Any, clock: ManualClock) -> None:
+async def test_a_delay_put_again_later_moves_the_event(store: AnyStore, clock: ManualClock) -> None:
     await put(store, make_new(key="k", delay=HOUR))
     assert [change for _, change in await put(store, make_new(key="k", delay=HOUR))] == ["unchanged"]
     clock.advance(MINUTE)
@@ -112,7 +112,7 @@ async def test_a_delay_put_again_later_moves_the_event(store: Any, clock: Manual
     assert (event.due, change) == (START + MINUTE + HOUR, "moved")
 
 
-async def test_putting_a_key_leaves_a_timer_that_has_started_alone(store: Any) -> None:
+async def test_putting_a_key_leaves_a_timer_that_has_started_alone(store: AnyStore) -> None:
     await put(store, make_new(key="k"))
     [started] = await store.claim("w1", {LANE: 1}, LEASE)
     [(found, change)] = await put(store, make_new(key="k", due=START + HOUR, payload="late"))
@@ -120,21 +120,21 @@ async def test_putting_a_key_leaves_a_timer_that_has_started_alone(store: Any) -
     assert await store.settle([completed(started)], "w1"), "its worker still holds it"
 
 
-async def test_a_timer_that_waits_for_a_retry_has_started(store: Any) -> None:
+async def test_a_timer_that_waits_for_a_retry_has_started(store: AnyStore) -> None:
     await put(store, make_new(key="k"))
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
     await store.settle([failed(event)], "w1")
-    waiting = await store.get(event.id)
+    waiting = await event_of(store, event.id)
     assert await put(store, make_new(key="k", due=START + HOUR)) == [(waiting, "unchanged")]
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_a_timer_that_a_crash_interrupted_has_started(store: Any) -> None:
+async def test_a_timer_that_a_crash_interrupted_has_started(store: AnyStore) -> None:
     [event] = await keep(store, make_event(key="k", interruptions=1))
     assert await put(store, make_new(key="k", due=START + HOUR)) == [(event, "unchanged")]
 
 
-async def test_putting_a_key_leaves_a_timer_that_has_fired_alone(store: Any, clock: ManualClock) -> None:
+async def test_putting_a_key_leaves_a_timer_that_has_fired_alone(store: AnyStore, clock: ManualClock) -> None:
     await put(store, make_new(key="k"))
     clock.advance(3 * MICROSECOND)
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
@@ -145,7 +145,7 @@ async def test_putting_a_key_leaves_a_timer_that_has_fired_alone(store: Any, clo
     assert (found.id, found.status, found.executed) == (event.id, Status.COMPLETED, START + 3 * MICROSECOND)
 
 
-async def test_putting_a_key_leaves_a_dead_letter_alone(store: Any) -> None:
+async def test_putting_a_key_leaves_a_dead_letter_alone(store: AnyStore) -> None:
     await put(store, make_new(key="k"))
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
     await store.settle([rejected(event, "410")], "w1")
@@ -154,7 +154,7 @@ async def test_putting_a_key_leaves_a_dead_letter_alone(store: Any) -> None:
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
-async def test_a_cancelled_event_frees_its_key(store: Any) -> None:
+async def test_a_cancelled_event_frees_its_key(store: AnyStore) -> None:
     [cancelled] = await keep(store, make_event(key="k", status=Status.CANCELLED))
     [(event, change)] = await put(store, make_new(key="k"))
     assert (change, event.id != cancelled.id) == ("created", True)
@@ -162,7 +162,7 @@ async def test_a_cancelled_event_frees_its_key(store: Any) -> None:
     assert await store.get(cancelled.id) == cancelled
 
 
-async def test_the_same_key_in_two_tenants_is_two_events(store: Any) -> None:
+async def test_the_same_key_in_two_tenants_is_two_events(store: AnyStore) -> None:
     [(a, _), (b, _)] = await put(store, make_new(tenant="a", key="k"), make_new(tenant="b", key="k"))
     assert a.id != b.id
     [(moved, _)] = await put(store, make_new(tenant="a", key="k", due=START + HOUR))
@@ -171,19 +171,19 @@ async def test_the_same_key_in_two_tenants_is_two_events(store: Any) -> None:
     assert await store.by_key("c", "k") is None
 
 
-async def test_of_duplicate_keys_in_one_batch_the_last_wins(store: Any) -> None:
+async def test_of_duplicate_keys_in_one_batch_the_last_wins(store: AnyStore) -> None:
     added = await put(store, *(make_new(key="k", payload=n) for n in range(3)))
     assert [(event.payload, change) for event, change in added] == [(2, "created")] * 3
     assert len(await all_events(store)) == 1
 
 
-async def test_events_without_keys_are_always_new(store: Any) -> None:
+async def test_events_without_keys_are_always_new(store: AnyStore) -> None:
     added = await put(store, make_new(), make_new())
     assert [change for _, change in added] == ["created", "created"]
     assert len(await all_events(store)) == 2
 
 
-async def test_each_event_of_a_batch_is_told_what_became_of_it_in_its_place(store: Any) -> None:
+async def test_each_event_of_a_batch_is_told_what_became_of_it_in_its_place(store: AnyStore) -> None:
     await put(store, make_new(key="same"), make_new(key="other", payload=1))
     added = await put(
         store, make_new(key="other", payload=2), make_new(key="fresh"), make_new(key="same"), make_new(payload=3)
@@ -196,7 +196,7 @@ async def test_each_event_of_a_batch_is_told_what_became_of_it_in_its_place(stor
     ]
 
 
-async def test_putting_no_events_does_nothing(store: Any) -> None:
+async def test_putting_no_events_does_nothing(store: AnyStore) -> None:
     assert await put(store) == []
     assert await store.add([]) == []
 
@@ -220,7 +220,7 @@ async def test_the_history_of_concurrent_puts_is_consistent(opened: OpenStore) -
     dues = [START + (n + 1) * HOUR for n in range(20)]
     await put(stores[0], make_new(key="k", due=START))  # of one that is created meanwhile, the old time is not known
     await asyncio.gather(*(put(stores[n % 4], make_new(key="k", due=due)) for n, due in enumerate(dues)))
-    event = await stores[0].by_key("default", "k")
+    event = await event_with_key(stores[0], "k")
     told = [told_dues(entry) for entry in await stores[0].history(event.id)]
     assert [before for before, _ in told[1:]] == [after for _, after in told[:-1]]
     assert told[-1][1] == event.due
@@ -238,7 +238,7 @@ async def test_concurrent_batches_in_any_order_do_not_wait_for_each_other_for_ev
     assert len(await all_events(stores[0])) == 50
 
 
-async def test_the_database_refuses_a_second_event_with_a_key(store: Any) -> None:
+async def test_the_database_refuses_a_second_event_with_a_key(store: AnyStore) -> None:
     await put(store, make_new(key="k"))
     with pytest.raises(Exception, match=r"(?i)unique"):
         await store.add([make_new(key="k")])

@@ -15,7 +15,7 @@ from duly.decide.targets.rates import read_rate
 from duly.ports import RateAllowance
 from duly.testing import ManualClock
 from duly.wiring import open_store
-from tests.conftest import STORES, OpenStore
+from tests.conftest import STORES, AnyStore, OpenStore
 from tests.make import DAY, HOUR, SECOND
 
 CRM = "crm"
@@ -26,12 +26,12 @@ def often(rate: Any) -> float:
     return 1 / read_rate(rate).total_seconds()
 
 
-async def turns(store: Any, want: int, destination: str = CRM) -> int:
+async def turns(store: AnyStore, want: int, destination: str = CRM) -> int:
     [allowed] = await store.allow([("default", destination, want)])
     return int(allowed.turns)
 
 
-async def test_a_rate_allows_one_start_at_once_and_others_as_time_passes(store: Any, clock: ManualClock) -> None:
+async def test_a_rate_allows_one_start_at_once_and_others_as_time_passes(store: AnyStore, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("4/s"))
     assert await store.allow([("default", CRM, 3)]) == [RateAllowance("default", CRM, 1, timedelta(milliseconds=250))]
     assert await turns(store, 3) == 0
@@ -44,7 +44,7 @@ async def test_a_rate_allows_one_start_at_once_and_others_as_time_passes(store: 
     assert await turns(store, 5) == 1, "what was not taken is there still"
 
 
-async def test_a_rate_saves_up_the_starts_of_one_second(store: Any, clock: ManualClock) -> None:
+async def test_a_rate_saves_up_the_starts_of_one_second(store: AnyStore, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("10/s"))
     assert await turns(store, 1) == 1
     clock.advance(DAY)
@@ -53,7 +53,7 @@ async def test_a_rate_saves_up_the_starts_of_one_second(store: Any, clock: Manua
 
 
 @pytest.mark.parametrize(("rate", "apart"), [("1/m", 60 * SECOND), ("4/h", 15 * 60 * SECOND), ("1/d", DAY)])
-async def test_a_slow_rate_saves_up_one_start(store: Any, clock: ManualClock, rate: str, apart: timedelta) -> None:
+async def test_a_slow_rate_saves_up_one_start(store: AnyStore, clock: ManualClock, rate: str, apart: timedelta) -> None:
     await store.limit("default", CRM, None, often(rate))
     for _ in range(3):
         assert await turns(store, 9) == 1
@@ -65,7 +65,7 @@ async def test_a_slow_rate_saves_up_one_start(store: Any, clock: ManualClock, ra
     assert await turns(store, 9) == 1
 
 
-async def test_each_destination_of_each_tenant_has_its_own_rate(store: Any) -> None:
+async def test_each_destination_of_each_tenant_has_its_own_rate(store: AnyStore) -> None:
     for tenant, destination in [("default", CRM), ("default", "billing"), ("acme", CRM)]:
         await store.limit(tenant, destination, None, 1.0)
     wanted = [("default", CRM, 5), ("acme", CRM, 5), ("default", "billing", 5), ("default", "unknown", 5)]
@@ -74,12 +74,12 @@ async def test_each_destination_of_each_tenant_has_its_own_rate(store: Any) -> N
     assert {one.turns for one in await store.allow(wanted)} == {0}
 
 
-async def test_a_destination_without_a_rate_has_no_allowance(store: Any) -> None:
+async def test_a_destination_without_a_rate_has_no_allowance(store: AnyStore) -> None:
     await store.limit("default", CRM, 5, None)
     assert await store.allow([("default", CRM, 1)]) == []
 
 
-async def test_a_new_rate_counts_from_now_on(store: Any, clock: ManualClock) -> None:
+async def test_a_new_rate_counts_from_now_on(store: AnyStore, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("1/h"))
     assert await turns(store, 1) == 1
     await store.limit("default", CRM, None, often("2/s"))
@@ -90,7 +90,7 @@ async def test_a_new_rate_counts_from_now_on(store: Any, clock: ManualClock) -> 
     assert await turns(store, 9) == 0
 
 
-async def test_a_clock_that_is_set_back_stops_a_rate_for_one_interval_only(store: Any, clock: ManualClock) -> None:
+async def test_a_clock_that_is_set_back_stops_a_rate_for_one_interval_only(store: AnyStore, clock: ManualClock) -> None:
     await store.limit("default", CRM, None, often("2/s"))
     assert await turns(store, 9) == 1
     clock.advance(-HOUR)
@@ -149,7 +149,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(1, 100)), min_
 def test_no_stretch_of_time_has_more_starts_than_the_rate_and_a_second_of_it(
     runner: Callable[..., Any], rate: str, steps: list[tuple[int, int]]
 ) -> None:
-    async def take(store: Any, clock: ManualClock) -> None:
+    async def take(store: AnyStore, clock: ManualClock) -> None:
         by_the_second = often(rate)
         name = f"d{clock.advance(DAY).timestamp()}"  # nobody has asked for it before
         await store.limit("default", name, None, by_the_second)

@@ -11,7 +11,7 @@ import pytest
 from duly.ports import StoredResponse
 from duly.stores.key_statements import RESPONSE_LIFETIME
 from duly.testing import ManualClock
-from tests.conftest import OpenStore
+from tests.conftest import AnyStore, OpenStore
 
 ANSWER = (201, '{"etag":"x"}', b'{"id": 7}\x00\xff')
 REMEMBERED = StoredResponse("put a", *ANSWER)
@@ -28,7 +28,7 @@ async def store(opened: OpenStore) -> Any:
     return store
 
 
-async def answered(store: Any, key: str = "k", tenant: str = "acme", fingerprint: str = "put a") -> Any:
+async def answered(store: AnyStore, key: str = "k", tenant: str = "acme", fingerprint: str = "put a") -> Any:
     """What a request gets that comes with this key, and answers if it is new."""
     async with store.tenant_session(tenant, writes=True) as request:
         found = await request.recall(tenant, key, fingerprint)
@@ -37,26 +37,26 @@ async def answered(store: Any, key: str = "k", tenant: str = "acme", fingerprint
         return found
 
 
-def comes(store: Any) -> "asyncio.Task[Any]":
+def comes(store: AnyStore) -> "asyncio.Task[Any]":
     """A request from elsewhere: it knows nothing of the transaction that is open here."""
     return asyncio.create_task(answered(store), context=Context())
 
 
-async def test_an_idempotent_request_is_new_once(store: Any) -> None:
+async def test_an_idempotent_request_is_new_once(store: AnyStore) -> None:
     assert [await answered(store) for _ in range(3)] == [None, REMEMBERED, REMEMBERED]
 
 
-async def test_another_request_with_the_same_key_is_told_what_the_first_was(store: Any) -> None:
+async def test_another_request_with_the_same_key_is_told_what_the_first_was(store: AnyStore) -> None:
     await answered(store)
     assert await answered(store, fingerprint="put b") == REMEMBERED
 
 
-async def test_keys_of_requests_are_each_tenants_own(store: Any) -> None:
+async def test_keys_of_requests_are_each_tenants_own(store: AnyStore) -> None:
     assert [await answered(store, tenant=tenant) for tenant in ("acme", "beta")] == [None, None]
     assert await answered(store, key="other") is None
 
 
-async def test_a_request_that_was_rolled_back_is_new_again(store: Any) -> None:
+async def test_a_request_that_was_rolled_back_is_new_again(store: AnyStore) -> None:
     with suppress(Oops):
         async with store.tenant_session("acme", writes=True) as request:
             assert await request.recall("acme", "k", "put b") is None
@@ -65,7 +65,7 @@ async def test_a_request_that_was_rolled_back_is_new_again(store: Any) -> None:
     assert [await answered(store) for _ in range(2)] == [None, REMEMBERED]
 
 
-async def test_a_request_that_was_never_answered_is_new_again(store: Any) -> None:
+async def test_a_request_that_was_never_answered_is_new_again(store: AnyStore) -> None:
     async with store.tenant_session("acme", writes=True) as request:
         assert await request.recall("acme", "k", "put b") is None
     assert [await answered(store) for _ in range(2)] == [None, REMEMBERED]
@@ -97,12 +97,12 @@ async def test_a_request_that_waited_for_one_that_was_rolled_back_is_new(opened:
     assert sorted(found, key=str) == [None, REMEMBERED, REMEMBERED]
 
 
-async def test_of_many_equal_requests_at_once_one_is_new(store: Any) -> None:
+async def test_of_many_equal_requests_at_once_one_is_new(store: AnyStore) -> None:
     found = await asyncio.gather(*(answered(store) for _ in range(30)))
     assert (found.count(None), found.count(REMEMBERED)) == (1, 29)
 
 
-async def test_the_answer_of_a_request_is_forgotten_after_a_day(store: Any, clock: ManualClock) -> None:
+async def test_the_answer_of_a_request_is_forgotten_after_a_day(store: AnyStore, clock: ManualClock) -> None:
     await answered(store)
     clock.advance(RESPONSE_LIFETIME - timedelta(microseconds=1))
     assert await answered(store, fingerprint="put b") == REMEMBERED
@@ -111,7 +111,7 @@ async def test_the_answer_of_a_request_is_forgotten_after_a_day(store: Any, cloc
     assert await answered(store) == REMEMBERED._replace(fingerprint="put b")
 
 
-async def test_old_requests_are_removed_in_batches(store: Any, clock: ManualClock) -> None:
+async def test_old_requests_are_removed_in_batches(store: AnyStore, clock: ManualClock) -> None:
     for n in range(5):
         await answered(store, key=f"k{n}")
     clock.advance(timedelta(hours=1))

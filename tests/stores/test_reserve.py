@@ -8,33 +8,35 @@ from duly.ports import KnownFrontier
 from duly.records.event import Status
 from duly.testing import ManualClock
 from duly.verbs.events import Events
+from tests.conftest import AnyStore
 from tests.make import HOUR, LANE, LEASE, MICROSECOND, SECOND, START, completed, make_head, make_new, make_schedule
+from tests.stores.rows import event_of
 
 AHEAD, PATIENCE = SECOND / 2, 2 * SECOND
 ENDING_WITHIN = AHEAD + PATIENCE  # due within the look-ahead
 
 
-async def reserve(store: Any, worker: str = "w1", free: int = 5) -> list[Any]:
+async def reserve(store: AnyStore, worker: str = "w1", free: int = 5) -> list[Any]:
     reserved, _ = await store.reserve(worker, {LANE: free}, AHEAD, PATIENCE)
     return list(reserved)
 
 
-async def start(store: Any, reserved: Any, worker: str = "w1") -> list[Any]:
+async def start(store: AnyStore, reserved: Any, worker: str = "w1") -> list[Any]:
     events, _ = await store.start(reserved, ENDING_WITHIN, LEASE, worker)
     return list(events)
 
 
-async def test_events_due_within_the_lookahead_are_reserved_soonest_first(store: Any) -> None:
+async def test_events_due_within_the_lookahead_are_reserved_soonest_first(store: AnyStore) -> None:
     now, later, soon, soonest = (make_new(due=START + n * AHEAD) for n in (0, 1.001, 1, 0.5))
     await store.add([now, later, soon, soonest])
     assert [one.id for one in await reserve(store, free=1)] == [soonest.id]
     assert [one.id for one in await reserve(store)] == [soon.id]
 
 
-async def test_a_reserved_event_is_pending_and_no_other_worker_gets_it(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_event_is_pending_and_no_other_worker_gets_it(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + AHEAD)])
     [one] = await reserve(store)
-    event = await store.get(one.id)
+    event = await event_of(store, one.id)
     assert (event.status, event.version, event.worker, event.attempts, event.interruptions) == (
         Status.PENDING, 2, "w1", 0, 0,
     )  # fmt: skip
@@ -44,7 +46,7 @@ async def test_a_reserved_event_is_pending_and_no_other_worker_gets_it(store: An
     assert await store.claim("w2", {LANE: 5}, LEASE) == []
 
 
-async def test_a_reserved_event_is_started_and_settled(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_event_is_started_and_settled(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + AHEAD, payload={"n": 7})])
     reserved = await reserve(store)
     clock.advance(AHEAD - MICROSECOND)
@@ -56,28 +58,28 @@ async def test_a_reserved_event_is_started_and_settled(store: Any, clock: Manual
     assert event.ready == clock.now() + LEASE
     assert await start(store, reserved) == [], "once"
     assert await store.settle([completed(event)], "w1") == {event.id}
-    event = await store.get(event.id)
+    event = await event_of(store, event.id)
     assert (event.status, event.executed) == (Status.COMPLETED, START + AHEAD), "not before it was due"
 
 
 async def test_a_reserved_event_is_not_started_when_the_clock_was_set_back_before_it(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     """The injected clock stands in for the store's own, in the very comparison that the statement makes."""
     await store.add([make_new(due=START + AHEAD)])
     reserved = await reserve(store)
     clock.advance(-MICROSECOND)
     assert await start(store, reserved) == []
-    assert (await store.get(reserved[0].id)).status is Status.PENDING
+    assert (await event_of(store, reserved[0].id)).status is Status.PENDING
     await store.release(reserved, PATIENCE)
-    assert (await store.get(reserved[0].id)).ready == START + AHEAD, "it is found at its instant"
+    assert (await event_of(store, reserved[0].id)).ready == START + AHEAD, "it is found at its instant"
     assert await store.claim("w1", {LANE: 5}, LEASE) == []
     clock.set(START + AHEAD)
     assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE)] == [reserved[0].id]
 
 
 async def test_a_reserved_event_that_is_due_in_a_moment_is_started_whatever_becomes_of_the_others(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     soon, later = make_new(due=START + AHEAD / 2), make_new(due=START + AHEAD)
     await store.add([soon, later])
@@ -87,7 +89,7 @@ async def test_a_reserved_event_that_is_due_in_a_moment_is_started_whatever_beco
 
 
 async def test_a_reserved_event_whose_worker_vanishes_is_claimed_by_another_without_an_interruption(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     await store.add([make_new(due=START + AHEAD)])
     reserved = await reserve(store)
@@ -98,38 +100,42 @@ async def test_a_reserved_event_whose_worker_vanishes_is_claimed_by_another_with
     assert await store.history(event.id) == []
 
 
-async def test_whoever_cancels_a_reserved_event_has_cancelled_it(store: Any) -> None:
+async def test_whoever_cancels_a_reserved_event_has_cancelled_it(store: AnyStore) -> None:
     await store.add([make_new(due=START + AHEAD)])
     reserved = await reserve(store)
     await Events(store).cancel(reserved[0].id)
     assert await start(store, reserved) == []
-    assert (await store.get(reserved[0].id)).status is Status.CANCELLED
+    assert (await event_of(store, reserved[0].id)).status is Status.CANCELLED
 
 
 @pytest.mark.parametrize("change", [{"due": START + HOUR}, {"payload": {"n": 8}}])
-async def test_a_reserved_timer_that_is_put_again_is_reserved_no_longer(store: Any, change: dict[str, Any]) -> None:
+async def test_a_reserved_timer_that_is_put_again_is_reserved_no_longer(
+    store: AnyStore, change: dict[str, Any]
+) -> None:
     first = {"key": "k", "due": START + AHEAD, "payload": {"n": 7}}
     await store.put([make_new(**first)])
     reserved = await reserve(store)
     [added] = await store.put([make_new(**(first | change))])
     assert added.change == "moved"
     assert await start(store, reserved) == []
-    assert (await store.get(added.event.id)).ready == added.event.due
+    assert (await event_of(store, added.event.id)).ready == added.event.due
     assert len(await reserve(store, "w2")) == (added.event.due == START + AHEAD), "as it now is, by whoever comes first"
 
 
-async def test_a_reserved_event_that_is_released_is_claimable_at_its_instant(store: Any, clock: ManualClock) -> None:
+async def test_a_reserved_event_that_is_released_is_claimable_at_its_instant(
+    store: AnyStore, clock: ManualClock
+) -> None:
     await store.add([make_new(due=START + AHEAD) for _ in range(3)])
     reserved = await reserve(store)
     [started] = await start(store, reserved[:1])
     await store.release(reserved, PATIENCE)
-    assert (await store.get(started.id)).ready == START + LEASE, "what was started is not given back by this"
+    assert (await event_of(store, started.id)).ready == START + LEASE, "what was started is not given back by this"
     clock.advance(AHEAD)
     assert {event.id for event in await store.claim("w2", {LANE: 5}, LEASE)} == {one.id for one in reserved[1:]}
 
 
 @pytest.mark.broken_rows("its heads have no schedules, and are started as if they were none")
-async def test_heads_are_reserved_like_other_events(store: Any, clock: ManualClock) -> None:
+async def test_heads_are_reserved_like_other_events(store: AnyStore, clock: ManualClock) -> None:
     head = make_head(make_schedule(), due=START + AHEAD)
     await store.plant([head])
     reserved = await reserve(store)
@@ -141,7 +147,7 @@ async def test_heads_are_reserved_like_other_events(store: Any, clock: ManualClo
 
 
 async def test_a_reserved_head_is_not_found_when_the_clock_was_set_back_before_it(
-    store: Any, clock: ManualClock
+    store: AnyStore, clock: ManualClock
 ) -> None:
     schedule = make_schedule()
     head = make_head(schedule, due=START + AHEAD)
@@ -159,7 +165,7 @@ async def test_a_reserved_head_is_not_found_when_the_clock_was_set_back_before_i
     assert await found() == [head.id]
 
 
-async def test_a_claim_may_begin_where_the_last_one_ended(store: Any, clock: ManualClock) -> None:
+async def test_a_claim_may_begin_where_the_last_one_ended(store: AnyStore, clock: ManualClock) -> None:
     old, new = make_new(due=START - HOUR), make_new(due=START)
     await store.add([old, new])
     horizon, seen = await store.horizon([LANE])

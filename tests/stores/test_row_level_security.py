@@ -22,6 +22,14 @@ from duly.stores.postgres.tenants.tenant_session import CONFINED_CONNECTIONS, FO
 from duly.verbs.events import Events
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
+from tests.stores.tenant_pools import (
+    idle_connections,
+    limit_of,
+    pool_of,
+    pools_of,
+    remembers_no_tenant,
+    worker_pools_of,
+)
 
 pytestmark = pytest.mark.broken_rows("its tables are filled by hand")
 
@@ -57,7 +65,7 @@ async def store(clean_postgres: str) -> AsyncIterator[Any]:
         yield store
 
 
-async def something_of(store: Any, tenant: str) -> None:
+async def something_of(store: PostgresStore, tenant: str) -> None:
     """A row in each table, and history of each."""
     schedule = make_schedule(tenant=tenant, name="hourly")
     user = make_user(tenant=tenant, key="ada")
@@ -78,14 +86,14 @@ async def something_of(store: Any, tenant: str) -> None:
 
 
 @pytest.fixture
-async def shared(store: Any) -> Any:
+async def shared(store: PostgresStore) -> Any:
     """A store with the same things of acme and of beta."""
     for tenant in ("acme", "beta"):
         await something_of(store, tenant)
     return store
 
 
-async def kill(store: Any, request: Any) -> None:
+async def kill(store: PostgresStore, request: Any) -> None:
     """End the server's side of a request's connection. (The role itself may not.)"""
     pid = await request.fetchval("SELECT pg_backend_pid()")
     async with store.begin() as tx:
@@ -165,7 +173,7 @@ async def test_a_session_cannot_write_history_of_another_tenants_rows(shared: An
         assert await tx.fetchval("SELECT count(*) FROM duly.journal") == before + own
 
 
-async def test_a_timer_that_another_request_has_just_put_is_moved_with_its_history(store: Any) -> None:
+async def test_a_timer_that_another_request_has_just_put_is_moved_with_its_history(store: PostgresStore) -> None:
     """When the second one began, the first one's was not there yet."""
     async with store.tenant_session("acme", writes=True) as second:
         await second.now()
@@ -214,7 +222,7 @@ async def test_without_a_tenant_no_row_exists_for_a_session(shared: Any) -> None
 
 
 @pytest.mark.parametrize("tenant", ["o'brien", "a\\b", "a\\' OR true --", "é→日本", "acme; RESET ROLE", "x" * 100])
-async def test_a_tenant_may_have_any_name(store: Any, tenant: str) -> None:
+async def test_a_tenant_may_have_any_name(store: PostgresStore, tenant: str) -> None:
     await something_of(store, tenant)
     await something_of(store, "acme")
     async with store.tenant_session(tenant, writes=True) as request:
@@ -248,31 +256,33 @@ async def test_the_role_of_requests_may_not_do_what_it_does_not_need(shared: Any
 # -- nothing of it is left on a connection
 
 
-async def is_clean(store: Any) -> int:
+async def is_clean(store: PostgresStore) -> int:
     """That all pooled connections are as they were opened; how many there are."""
     seen = 0
-    for requests in store._tenant_pools:
-        for connection in requests._idle:
+    for requests in pools_of(store):
+        for connection in idle_connections(requests):
             assert not connection.is_in_transaction()
             told = await connection.fetchrow("SELECT current_user, current_setting('duly.tenant', true) AS tenant")
+            assert told is not None
             assert (told["current_user"], told["tenant"] or None) == (ROLE, connection.tenant)
-        assert requests.size == len(requests._idle), "none is kept by a request that has ended"
+        assert requests.size == len(idle_connections(requests)), "none is kept by a request that has ended"
         seen += requests.size
-    for pool in (store._own, store._searching):
-        connections = [await pool.acquire(timeout=10) for _ in range(pool.get_size())]
-        for connection in connections:
-            assert not connection.is_in_transaction()
-            told = await connection.fetchrow(
+    for pool in worker_pools_of(store):
+        own = [await pool.acquire(timeout=10) for _ in range(pool.get_size())]
+        for each in own:
+            assert not each.is_in_transaction()
+            told = await each.fetchrow(
                 "SELECT current_user, session_user, coalesce(current_setting('duly.tenant', true), '') AS tenant"
             )
+            assert told is not None
             assert (told["current_user"], told["tenant"]) == (told["session_user"], "")
-        for connection in connections:
-            await pool.release(connection)
-        seen += len(connections)
+        for each in own:
+            await pool.release(each)
+        seen += len(own)
     return seen
 
 
-async def test_a_request_that_failed_in_the_middle_leaves_no_trace(store: Any) -> None:
+async def test_a_request_that_failed_in_the_middle_leaves_no_trace(store: PostgresStore) -> None:
     with suppress(asyncpg.DivisionByZeroError):
         async with store.tenant_session("acme", writes=True) as request:
             await request.put([make_new(tenant="acme", key="k")])
@@ -281,7 +291,7 @@ async def test_a_request_that_failed_in_the_middle_leaves_no_trace(store: Any) -
     assert await store.by_key("acme", "k") is None
 
 
-async def test_an_error_that_nobody_undid_does_not_look_like_a_commit(store: Any) -> None:
+async def test_an_error_that_nobody_undid_does_not_look_like_a_commit(store: PostgresStore) -> None:
     async def swallow() -> None:
         async with store.tenant_session("acme", writes=True) as request:
             await request.put([make_new(tenant="acme", key="k")])
@@ -295,7 +305,9 @@ async def test_an_error_that_nobody_undid_does_not_look_like_a_commit(store: Any
 
 
 @pytest.mark.parametrize("sql", ["COMMIT", "ROLLBACK"])
-async def test_a_session_whose_transaction_was_ended_from_within_refuses_statements(store: Any, sql: str) -> None:
+async def test_a_session_whose_transaction_was_ended_from_within_refuses_statements(
+    store: PostgresStore, sql: str
+) -> None:
     await something_of(store, "beta")
 
     async def escape() -> None:
@@ -309,7 +321,7 @@ async def test_a_session_whose_transaction_was_ended_from_within_refuses_stateme
 
 
 @pytest.mark.parametrize("notices", [True, False])
-async def test_a_connection_that_is_lost_is_told_as_an_outage(store: Any, notices: bool) -> None:
+async def test_a_connection_that_is_lost_is_told_as_an_outage(store: PostgresStore, notices: bool) -> None:
     async def lose() -> None:
         async with store.tenant_session("acme", writes=True) as request:
             await request.put([make_new(tenant="acme", key="k")])
@@ -323,7 +335,7 @@ async def test_a_connection_that_is_lost_is_told_as_an_outage(store: Any, notice
     assert await store.by_key("acme", "k") is None
 
 
-async def test_a_session_that_is_cancelled_again_and_again_leaves_no_trace(store: Any) -> None:
+async def test_a_session_that_is_cancelled_again_and_again_leaves_no_trace(store: PostgresStore) -> None:
     """As some frameworks do: until the task gives up, each step of it is cancelled anew."""
     inside = asyncio.Event()
 
@@ -344,7 +356,7 @@ async def test_a_session_that_is_cancelled_again_and_again_leaves_no_trace(store
     assert await store.by_key("acme", "k") is None
 
 
-async def test_sessions_of_many_tenants_are_isolated(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_of_many_tenants_are_isolated(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """200 at once over three connections; some fail, some are cancelled, and some lose their connection."""
     monkeypatch.setattr("duly.stores.postgres.store.CONFINED_CONNECTIONS", 3)
     tenants = [f"tenant {n}" for n in range(20)]
@@ -388,7 +400,7 @@ async def test_sessions_of_many_tenants_are_isolated(store: Any, monkeypatch: py
         assert met == []
         assert ended == ["read"] * 100
         assert len([error for error in told if error is not None]) == 100
-        assert few._tenant_pools.usual.size <= 3
+        assert pool_of(few).size <= 3
         assert await is_clean(few)
         async with few.begin() as tx:
             stored = await tx.fetch("SELECT split_part(key, ' ', 2) FROM duly.events WHERE key LIKE 'by %'")
@@ -398,7 +410,7 @@ async def test_sessions_of_many_tenants_are_isolated(store: Any, monkeypatch: py
 # -- nobody keeps the others waiting
 
 
-async def test_one_tenant_cannot_have_all_connections(store: Any) -> None:
+async def test_one_tenant_cannot_have_all_connections(store: PostgresStore) -> None:
     """Whatever it asks at once: others are served meanwhile."""
     inside, may_end = asyncio.Semaphore(0), asyncio.Event()
 
@@ -418,25 +430,25 @@ async def test_one_tenant_cannot_have_all_connections(store: Any) -> None:
     assert inside.locked(), "the others of acme wait"
     may_end.set()
     await asyncio.gather(*many)
-    assert store._shares.usual._taken == {}, "what nobody uses is not kept"
+    assert remembers_no_tenant(store), "what nobody uses is not kept"
 
 
 async def test_a_session_that_gives_up_waiting_for_a_connection_takes_none(
-    store: Any, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "query_limit", 0.05)
-    shares = store._shares.usual
+    limit = limit_of(store)
     for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
-        await shares.take("acme")
+        await limit.take("acme")
     with pytest.raises(StoreUnavailable):
         async with store.tenant_session("acme", writes=True) as request:
             await request.now()
     for _ in range(CONFINED_CONNECTIONS - FOR_OTHERS):
-        shares.give_back("acme")
-    assert shares._taken == {}
+        limit.give_back("acme")
+    assert remembers_no_tenant(store)
 
 
-async def test_a_session_that_waits_too_long_for_a_lock_is_told_so(store: Any) -> None:
+async def test_a_session_that_waits_too_long_for_a_lock_is_told_so(store: PostgresStore) -> None:
     brief = PostgresStore(store.url, timeout=timedelta(seconds=1))
     await brief.open()
 
@@ -459,7 +471,7 @@ async def test_a_session_that_waits_too_long_for_a_lock_is_told_so(store: Any) -
 
 
 @pytest.fixture
-def role(postgres_connection: psycopg.Connection[Any], store: Any) -> Iterator[str]:
+def role(postgres_connection: psycopg.Connection[Any], store: PostgresStore) -> Iterator[str]:
     """One that owns nothing, and has rights on the tables of events alone."""
     name = f"other_{random.getrandbits(48):x}"
     postgres_connection.execute(f"CREATE ROLE {name} LOGIN")
@@ -475,7 +487,7 @@ def as_role(url: str, role: str) -> str:
 
 
 @pytest.mark.parametrize("who", ["owner", "other"])
-async def test_workers_see_all_tenants_events(store: Any, clean_postgres: str, role: str, who: str) -> None:
+async def test_workers_see_all_tenants_events(store: PostgresStore, clean_postgres: str, role: str, who: str) -> None:
     for tenant in ("acme", "beta"):
         await something_of(store, tenant)
         await store.add([make_new(tenant=tenant, due=START)])
@@ -490,7 +502,7 @@ async def test_workers_see_all_tenants_events(store: Any, clean_postgres: str, r
 
 
 async def test_a_user_who_does_not_own_the_tables_gets_the_plans_of_the_owner(
-    store: Any, clean_postgres: str, role: str
+    store: PostgresStore, clean_postgres: str, role: str
 ) -> None:
     """The policies are no part of other roles' plans: not even as a filter."""
     sql = "EXPLAIN (COSTS off) SELECT * FROM duly.{table}"
@@ -549,7 +561,7 @@ def test_the_documentation_lists_the_rights_of_the_role() -> None:
     assert granted == {(table, right) for table, rights in RIGHTS.items() for right in rights}
 
 
-async def test_preparing_the_role_grants_only_missing_rights(store: Any) -> None:
+async def test_preparing_the_role_grants_only_missing_rights(store: PostgresStore) -> None:
     async with store.begin() as tx:
         await tx.execute(f"REVOKE DELETE ON duly.users FROM {ROLE}")
     await store.prepare_rls_role()
@@ -601,13 +613,15 @@ async def test_a_store_whose_role_was_not_prepared_says_so(without_rights: tuple
                 await request.now()
 
 
-async def test_a_postgres_older_than_the_least_version_is_refused(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_postgres_older_than_the_least_version_is_refused(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("duly.stores.postgres.tenants.rls_role.LEAST_VERSION", 99)
     with pytest.raises(StoreError, match="needs 99 or newer"):
         await store.prepare_rls_role()
 
 
-async def test_a_search_in_the_middle_is_planned_for_its_values(store: Any) -> None:
+async def test_a_search_in_the_middle_is_planned_for_its_values(store: PostgresStore) -> None:
     """And what comes after it as usual."""
     async with store.tenant_session("acme", writes=True) as request:
         await request.now()

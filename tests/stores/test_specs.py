@@ -40,6 +40,7 @@ from duly.records.specs import (
 )
 from duly.stores.specs import compile_spec
 from duly.stores.sqlite.codec import SPECS
+from tests.conftest import AnyStore
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event
 from tests.stores.rows import keep, write
 
@@ -191,7 +192,7 @@ combined = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(population=populations, asked=st.lists(combined, min_size=10, max_size=20))
 async def test_a_spec_gives_the_same_answer_in_memory_and_in_sql(
-    store: Any, population: list[Event], asked: list[Spec]
+    store: AnyStore, population: list[Event], asked: list[Spec]
 ) -> None:
     await write(store, "DELETE FROM duly.events")
     await keep(store, *population)
@@ -204,7 +205,7 @@ async def test_a_spec_gives_the_same_answer_in_memory_and_in_sql(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
 @given(population=populations)
-async def test_events_come_back_from_the_store_as_they_were_written(store: Any, population: list[Event]) -> None:
+async def test_events_come_back_from_the_store_as_they_were_written(store: AnyStore, population: list[Event]) -> None:
     await write(store, "DELETE FROM duly.events")
     await keep(store, *population)
     found = await store.find(Everything(), limit=100)
@@ -212,7 +213,7 @@ async def test_events_come_back_from_the_store_as_they_were_written(store: Any, 
 
 
 @pytest.mark.parametrize("field", [field for field, nullable in NULLABLE.items() if nullable])
-async def test_a_spec_on_an_empty_field_is_false_and_its_negation_true(store: Any, field: str) -> None:
+async def test_a_spec_on_an_empty_field_is_false_and_its_negation_true(store: AnyStore, field: str) -> None:
     empty = make_event(status=Status.CANCELLED)
     await keep(store, empty)
     value: Any = START if field in INSTANTS else "a"
@@ -222,7 +223,7 @@ async def test_a_spec_on_an_empty_field_is_false_and_its_negation_true(store: An
         assert await store.find(~~spec, limit=10) == []
 
 
-async def test_a_spec_of_no_values_finds_nothing_in_memory_and_in_sql(store: Any) -> None:
+async def test_a_spec_of_no_values_finds_nothing_in_memory_and_in_sql(store: AnyStore) -> None:
     """A comparison with nothing is false, also where the field is empty."""
     empty = make_event(status=Status.CANCELLED)
     await keep(store, empty)
@@ -231,7 +232,7 @@ async def test_a_spec_of_no_values_finds_nothing_in_memory_and_in_sql(store: Any
         assert await store.find(spec, limit=10) == []
 
 
-async def test_a_spec_of_a_hundred_parts_is_one_query(store: Any) -> None:
+async def test_a_spec_of_a_hundred_parts_is_one_query(store: AnyStore) -> None:
     events = await keep(store, *(make_event(type=f"t{n}") for n in range(5)))
     spec: Spec = OfType("t3")
     for n in range(100):
@@ -262,7 +263,7 @@ AFTER_ALL = datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))
         (OneOf("id", ("no id",)), False),
     ],
 )
-async def test_a_spec_with_values_out_of_range_is_answered(store: Any, spec: Spec, found: bool) -> None:
+async def test_a_spec_with_values_out_of_range_is_answered(store: AnyStore, spec: Spec, found: bool) -> None:
     event = make_event(status=Status.COMPLETED, executed=START, claimed=START)
     await keep(store, event)
     assert spec.matches(event, START) is found

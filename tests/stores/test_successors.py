@@ -12,6 +12,7 @@ from duly import Duly, Event, StoreUnavailable, every
 from duly.testing import ManualClock
 from duly.verbs.events import Events
 from duly.verbs.schedules import Schedules
+from tests.conftest import AnyStore
 from tests.make import HOUR, a_user
 from tests.worker.running_worker import PATIENCE, until, working
 
@@ -22,7 +23,7 @@ ENDING = ("fire", "drop", "change")
 class Faulty:
     """A store that fails at each successor, or at the end of each transaction in which a head ends being one."""
 
-    def __init__(self, store: Any, fault: str | None = None) -> None:
+    def __init__(self, store: AnyStore, fault: str | None = None) -> None:
         self._store, self.fault = store, fault
         self.faults = 0
 
@@ -70,16 +71,16 @@ UNTOUCHED = [("PENDING", True, 1)]
 # -- what ends being a head: each act gets a Duly with one schedule or user whose head is due
 
 
-async def claim(duly: Duly, store: Any) -> None:
+async def claim(duly: Duly, store: AnyStore) -> None:
     duly.store = store
     await duly.tick()
 
 
-async def skip(duly: Duly, store: Any) -> None:
+async def skip(duly: Duly, store: AnyStore) -> None:
     await Schedules(store, duly.channels, duly.transaction_of).skip("pulse")
 
 
-async def cancel(duly: Duly, store: Any) -> None:
+async def cancel(duly: Duly, store: AnyStore) -> None:
     [head] = await duly.events.find()
     await Events(store).cancel(head.id)
 

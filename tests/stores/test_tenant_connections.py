@@ -13,11 +13,13 @@ import psycopg
 import pytest
 
 from duly.errors import Misuse, StoreError, StoreUnavailable, Unconfirmed
+from duly.stores.postgres.store import PostgresStore
 from duly.stores.postgres.tenants import tenant_connections
 from duly.stores.postgres.tenants.rls_role import ROLE
-from duly.stores.postgres.tenants.tenant_connections import TenantConnection, TenantConnections
+from duly.stores.postgres.tenants.tenant_connections import TenantConnection
 from duly.stores.queries import Query
 from tests.make import HOUR, START, make_new
+from tests.stores.tenant_pools import idle_connections, pool_of, remembers_no_tenant
 from tests.stores.test_row_level_security import is_clean, store_on
 
 SEES = Query("sees", "SELECT tenant FROM duly.events", reads=True)
@@ -35,19 +37,19 @@ async def store(clean_postgres: str) -> AsyncIterator[Any]:
         yield store
 
 
-async def ask(store: Any, tenant: str, query: Query) -> list[Any]:
+async def ask(store: PostgresStore, tenant: str, query: Query) -> list[Any]:
     async with store.tenant_session(tenant, writes=True, one_statement=True) as request:
         return [tuple(row) for row in await request.run(query, {})]
 
 
-async def process_of(store: Any, tenant: str) -> int:
+async def process_of(store: PostgresStore, tenant: str) -> int:
     """The server's process that answers a tenant; in the middle of nothing, and as that tenant."""
     [(user, named, pid)] = await ask(store, tenant, SESSION)
     assert (user, named) == (ROLE, tenant)
     return int(pid)
 
 
-async def is_at_work(store: Any, pid: int) -> None:
+async def is_at_work(store: PostgresStore, pid: int) -> None:
     """Return when the server's process has a statement under way."""
     active = "SELECT state = 'active' AND query LIKE '%pg_sleep%' FROM pg_stat_activity WHERE pid = $1"
     async with asyncio.timeout(10):
@@ -77,7 +79,9 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # -- what it is for
 
 
-async def test_a_statement_of_the_same_tenant_is_one_round_trip(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_statement_of_the_same_tenant_is_one_round_trip(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await process_of(store, "acme")
     told = executed(monkeypatch)
     async with store.tenant_session("acme", writes=True, one_statement=True) as request:
@@ -87,7 +91,7 @@ async def test_a_statement_of_the_same_tenant_is_one_round_trip(store: Any, monk
     assert "INSERT INTO duly.events" in told[0]
 
 
-async def test_a_reading_session_needs_no_transaction(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reading_session_needs_no_transaction(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     await process_of(store, "acme")
     told = executed(monkeypatch)
     async with store.tenant_session("acme", writes=False) as request:
@@ -96,7 +100,7 @@ async def test_a_reading_session_needs_no_transaction(store: Any, monkeypatch: p
 
 
 async def test_the_tenant_of_a_connection_is_set_before_a_statement_of_another(
-    store: Any, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = await process_of(store, "acme")
     told = executed(monkeypatch)
@@ -104,8 +108,8 @@ async def test_the_tenant_of_a_connection_is_set_before_a_statement_of_another(
     assert told == ["SET duly.tenant = E'beta'", SESSION.sql]
 
 
-async def test_a_connection_with_the_same_tenant_is_preferred(store: Any) -> None:
-    pool = store._tenant_pools.usual
+async def test_a_connection_with_the_same_tenant_is_preferred(store: PostgresStore) -> None:
+    pool = pool_of(store)
     connections = [await pool.take(tenant) for tenant in ("acme", "beta", "gamma")]
     for connection, tenant in zip(connections, ("acme", "beta", "gamma"), strict=True):
         await connection.set_tenant(tenant)
@@ -115,7 +119,7 @@ async def test_a_connection_with_the_same_tenant_is_preferred(store: Any) -> Non
     assert await process_of(store, "delta") == connections[0].get_server_pid(), "the one that was not used for longest"
 
 
-async def test_a_stored_statement_stays_though_the_request_fails_later(store: Any) -> None:
+async def test_a_stored_statement_stays_though_the_request_fails_later(store: PostgresStore) -> None:
     """As the declaration of one statement says; who hears of what was created hears of it, too."""
     told: list[Any] = []
     store.on_created = told.extend
@@ -132,7 +136,7 @@ async def test_a_stored_statement_stays_though_the_request_fails_later(store: An
     assert [event.key for event in told] == ["new"]
 
 
-async def test_a_transaction_that_is_asked_for_is_one(store: Any) -> None:
+async def test_a_transaction_that_is_asked_for_is_one(store: PostgresStore) -> None:
     async def fail() -> None:
         async with store.tenant_session("acme", writes=True, one_statement=True) as request:
             await request.put([make_new(tenant="acme", key="before")])
@@ -147,7 +151,7 @@ async def test_a_transaction_that_is_asked_for_is_one(store: Any) -> None:
     assert await is_clean(store)
 
 
-async def test_a_tenant_session_that_has_ended_refuses_statements(store: Any) -> None:
+async def test_a_tenant_session_that_has_ended_refuses_statements(store: PostgresStore) -> None:
     async with store.tenant_session("acme", writes=False) as request:
         await request.now()
     with pytest.raises(Misuse, match="ended"):
@@ -157,7 +161,7 @@ async def test_a_tenant_session_that_has_ended_refuses_statements(store: Any) ->
 # -- attacks
 
 
-async def test_a_transaction_leaves_the_tenant_of_the_session(store: Any) -> None:
+async def test_a_transaction_leaves_the_tenant_of_the_session(store: PostgresStore) -> None:
     pid = await process_of(store, "acme")
     for how in ("commits", "fails"):
         with suppress(asyncpg.DivisionByZeroError):
@@ -170,7 +174,9 @@ async def test_a_transaction_leaves_the_tenant_of_the_session(store: Any) -> Non
     assert await ask(store, "acme", SEES) == [("acme",)]
 
 
-async def test_a_session_whose_tenant_is_not_confirmed_is_closed(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_whose_tenant_is_not_confirmed_is_closed(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server has set it, and who asked was cancelled before its answer came."""
     before = await process_of(store, "acme")
     real = TenantConnection.execute
@@ -183,31 +189,31 @@ async def test_a_session_whose_tenant_is_not_confirmed_is_closed(store: Any, mon
     with pytest.raises(asyncio.CancelledError):
         await ask(store, "beta", SEES)
     monkeypatch.undo()
-    assert store._tenant_pools.usual.size == 0
+    assert pool_of(store).size == 0
     assert await process_of(store, "acme") != before
     assert await ask(store, "acme", SEES) == [("acme",)]
 
 
-async def test_a_tenant_that_cannot_be_set_runs_nothing(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tenant_that_cannot_be_set_runs_nothing(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     await process_of(store, "acme")
     monkeypatch.setattr("duly.stores.postgres.tenants.tenant_connections.quoted", lambda _: "no literal at all")
     told = executed(monkeypatch)
     with pytest.raises(asyncpg.PostgresSyntaxError):
         await ask(store, "beta", SEES)
     assert SEES.sql not in told
-    assert store._tenant_pools.usual.size == 0
+    assert pool_of(store).size == 0
 
 
-async def test_a_statement_that_fails_closes_its_connection(store: Any) -> None:
+async def test_a_statement_that_fails_closes_its_connection(store: PostgresStore) -> None:
     before = await process_of(store, "acme")
     with pytest.raises(asyncpg.DivisionByZeroError):
         await ask(store, "acme", FAILS)
-    assert store._tenant_pools.usual.size == 0
+    assert pool_of(store).size == 0
     assert await process_of(store, "acme") != before
-    assert store._shares.usual._taken == {}
+    assert remembers_no_tenant(store)
 
 
-async def test_a_session_that_is_cancelled_in_the_middle_closes_its_connection(store: Any) -> None:
+async def test_a_session_that_is_cancelled_in_the_middle_closes_its_connection(store: PostgresStore) -> None:
     before = await process_of(store, "acme")
     task = asyncio.create_task(ask(store, "acme", SLEEPS))
     await is_at_work(store, before)
@@ -216,22 +222,22 @@ async def test_a_session_that_is_cancelled_in_the_middle_closes_its_connection(s
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert store._tenant_pools.usual.size == 0
+    assert pool_of(store).size == 0
     assert await ask(store, "beta", SEES) == [("beta",)]
 
 
-async def test_a_connection_that_the_server_ended_is_not_used_again(store: Any) -> None:
+async def test_a_connection_that_the_server_ended_is_not_used_again(store: PostgresStore) -> None:
     before = await process_of(store, "acme")
     async with store.begin() as tx:
         assert await tx.fetchval("SELECT pg_terminate_backend($1)", before)
-    while not store._tenant_pools.usual._idle[0].is_closed():  # noqa: ASYNC110 - the driver tells nobody
+    while not idle_connections(pool_of(store))[0].is_closed():  # noqa: ASYNC110 - the driver tells nobody
         await asyncio.sleep(0.01)
     assert await process_of(store, "acme") != before
-    assert store._tenant_pools.usual.size == 1
+    assert pool_of(store).size == 1
 
 
 @pytest.mark.parametrize("reads", [True, False])
-async def test_a_write_whose_connection_is_lost_may_have_been_stored(store: Any, reads: bool) -> None:
+async def test_a_write_whose_connection_is_lost_may_have_been_stored(store: PostgresStore, reads: bool) -> None:
     """A read is no more than unavailable."""
     pid = await process_of(store, "acme")
     task = asyncio.create_task(ask(store, "acme", replace(SLEEPS, reads=reads)))
@@ -243,7 +249,7 @@ async def test_a_write_whose_connection_is_lost_may_have_been_stored(store: Any,
     assert isinstance(told.value, Unconfirmed) is not reads
 
 
-async def test_a_right_that_is_revoked_counts_at_once(store: Any) -> None:
+async def test_a_right_that_is_revoked_counts_at_once(store: PostgresStore) -> None:
     assert await ask(store, "acme", SEES) == [("acme",)]
     async with store.begin() as tx:
         await tx.execute(f"REVOKE SELECT ON duly.events FROM {ROLE}")
@@ -266,13 +272,13 @@ async def test_a_user_who_may_not_take_the_role_is_told_so(new_postgres: Callabl
                     with pytest.raises(StoreError, match="not prepared"):
                         async with modest.tenant_session("acme", writes=True, one_statement=one_statement) as request:
                             await request.now()
-                assert modest._tenant_pools.usual.size == 0
+                assert pool_of(modest).size == 0
         finally:
             admin.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
 async def test_behind_a_pooler_role_and_tenant_are_set_for_each_statement(
-    store: Any, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its sessions are anybody's: what is set in one would bind the next who gets it."""
     monkeypatch.setattr(TenantConnection, "get_server_pid", lambda _: 0)
@@ -280,12 +286,12 @@ async def test_behind_a_pooler_role_and_tenant_are_set_for_each_statement(
     for tenant in ("acme", "beta"):
         assert await ask(store, tenant, SEES) == [(tenant,)]
     assert not [sql for sql in told if sql.startswith("SET ") and not sql.startswith("SET LOCAL ")]
-    for connection in store._tenant_pools.usual._idle:
+    for connection in idle_connections(pool_of(store)):
         row = await connection.fetchrow("SELECT current_user = session_user, current_setting('duly.tenant', true)")
         assert (row[0], row[1] or None) == (True, None)
 
 
-async def test_statements_of_many_tenants_are_isolated(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_statements_of_many_tenants_are_isolated(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """600 over three connections, with transactions among them; some fail, some are cancelled at any moment, and some
     lose their connection."""
     monkeypatch.setattr("duly.stores.postgres.store.CONFINED_CONNECTIONS", 3)
@@ -330,8 +336,8 @@ async def test_statements_of_many_tenants_are_isolated(store: Any, monkeypatch: 
         assert met == []
         assert ended.count("transaction") > 100
         assert ended.count("alone") > 100
-        assert few._tenant_pools.usual.size <= 3
-        assert few._shares.usual._taken == {}
+        assert pool_of(few).size <= 3
+        assert remembers_no_tenant(few)
         await is_clean(few)
         for tenant in tenants:
             assert {row[0] for row in await ask(few, tenant, SEES)} == {tenant}
@@ -340,10 +346,10 @@ async def test_statements_of_many_tenants_are_isolated(store: Any, monkeypatch: 
 # -- the connections themselves
 
 
-async def test_connections_that_nobody_uses_are_closed(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_that_nobody_uses_are_closed(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tenant_connections, "IDLE_S", 0.05)
     await process_of(store, "acme")
-    pool = store._tenant_pools.usual
+    pool = pool_of(store)
     assert pool.size == 1
     async with asyncio.timeout(10):
         while pool.size:  # noqa: ASYNC110 - a timer closes it
@@ -351,15 +357,15 @@ async def test_connections_that_nobody_uses_are_closed(store: Any, monkeypatch: 
     await process_of(store, "acme")
 
 
-async def test_a_connection_is_replaced_in_time(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_is_replaced_in_time(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     before = await process_of(store, "acme")
     monkeypatch.setattr(tenant_connections, "LONGEST_LIFE_S", -1.0)
     assert await process_of(store, "acme") == before
     assert await process_of(store, "acme") != before
 
 
-async def test_a_session_that_waits_for_a_connection_gets_the_next_one(store: Any) -> None:
-    pool: TenantConnections = store._tenant_pools.usual
+async def test_a_session_that_waits_for_a_connection_gets_the_next_one(store: PostgresStore) -> None:
+    pool = pool_of(store)
     taken = [await pool.take("acme") for _ in range(12)]
     waiting = asyncio.create_task(pool.take("beta"))
     await asyncio.sleep(0.01)
@@ -371,8 +377,8 @@ async def test_a_session_that_waits_for_a_connection_gets_the_next_one(store: An
         pool.give_back(connection)
 
 
-async def test_closing_the_store_waits_for_connections_in_use(store: Any) -> None:
-    pool: TenantConnections = store._tenant_pools.usual
+async def test_closing_the_store_waits_for_connections_in_use(store: PostgresStore) -> None:
+    pool = pool_of(store)
     connection = await pool.take("acme")
     closing = asyncio.create_task(pool.close())
     await asyncio.sleep(0.01)

@@ -1,15 +1,14 @@
 import asyncio
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
 from duly.errors import Misuse
 from duly.records.event import Status
 from duly.records.specs import Everything
-from tests.conftest import OpenStore
+from tests.conftest import AnyStore, AnyTransaction, OpenStore
 from tests.make import LANE, LEASE, completed, failed, make_head, make_new, make_schedule
-from tests.stores.rows import ask, spelled, write
+from tests.stores.rows import ask, event_of, spelled, write
 
 EFFECTS = "CREATE TABLE effects (name text)"
 
@@ -18,15 +17,15 @@ class Oops(Exception):
     pass
 
 
-async def count(store: Any) -> int:
+async def count(store: AnyStore | AnyTransaction) -> int:
     return len(await store.find(Everything(), limit=1000))
 
 
-async def test_a_rollback_of_the_store_leaves_nothing(store: Any) -> None:
+async def test_a_rollback_of_the_store_leaves_nothing(store: AnyStore) -> None:
     await write(store, EFFECTS)
     schedule = make_schedule()
     [id] = await store.add([make_new()])
-    before = await store.get(id)
+    before = await event_of(store, id)
     with suppress(Oops):
         async with store.begin() as tx:
             await tx.execute("INSERT INTO effects VALUES ($1)", "sent")
@@ -53,12 +52,12 @@ async def test_statements_of_one_transaction_commit_together(opened: OpenStore) 
         await tx.settle([completed(event)], "w1")
         assert await count(tx) == 1
         assert await count(elsewhere) == 0
-    assert (await elsewhere.get(event.id)).status is Status.COMPLETED
+    assert (await event_of(elsewhere, event.id)).status is Status.COMPLETED
     assert len(await elsewhere.history(event.id)) == 1
     assert await ask(elsewhere, "SELECT name FROM effects") == "sent"
 
 
-async def test_an_error_of_the_database_undoes_all(store: Any) -> None:
+async def test_an_error_of_the_database_undoes_all(store: AnyStore) -> None:
     with suppress(Oops):
         async with store.begin() as tx:
             await tx.put([make_new(key="k")])
@@ -70,14 +69,14 @@ async def test_an_error_of_the_database_undoes_all(store: Any) -> None:
     assert await count(store) == 1
 
 
-async def test_an_error_in_a_batch_undoes_the_batch(store: Any) -> None:
+async def test_an_error_in_a_batch_undoes_the_batch(store: AnyStore) -> None:
     await store.put([make_new(key="k")])
     with pytest.raises(Exception, match=r"(?i)unique"):
         await store.add([make_new(), make_new(key="k"), make_new()])
     assert await count(store) == 1
 
 
-async def test_cancelling_a_transaction_rolls_back_and_lets_others_go_on(store: Any) -> None:
+async def test_cancelling_a_transaction_rolls_back_and_lets_others_go_on(store: AnyStore) -> None:
     inside = asyncio.Event()
 
     async def hang() -> None:
@@ -95,7 +94,7 @@ async def test_cancelling_a_transaction_rolls_back_and_lets_others_go_on(store: 
     assert await count(store) == 1
 
 
-async def test_simultaneous_transactions_all_commit(store: Any) -> None:
+async def test_simultaneous_transactions_all_commit(store: AnyStore) -> None:
     async def one(n: int) -> None:
         async with store.begin() as tx:
             await tx.put([make_new(key=f"k{n}")])
@@ -107,7 +106,7 @@ async def test_simultaneous_transactions_all_commit(store: Any) -> None:
     assert await count(store) == 20
 
 
-async def test_the_users_own_statements_read_and_write(store: Any) -> None:
+async def test_the_users_own_statements_read_and_write(store: AnyStore) -> None:
     async with store.begin() as tx:
         await tx.execute(EFFECTS)
         await tx.execute("INSERT INTO effects VALUES ($1), ($2)", "a", "b")
@@ -120,7 +119,7 @@ async def test_the_users_own_statements_read_and_write(store: Any) -> None:
         assert tx.connection is not None
 
 
-async def test_a_transaction_that_has_ended_is_refused(store: Any) -> None:
+async def test_a_transaction_that_has_ended_is_refused(store: AnyStore) -> None:
     async with store.begin() as tx:
         pass
     with pytest.raises(Misuse, match="ended"):

@@ -19,6 +19,7 @@ from duly.signals import CommandRejected, CommandsTaken, CommandStuck
 from duly.stores.statements import StoreQueries
 from duly.timer_service import commands
 from tests.brokers import NatsServer
+from tests.conftest import AnyStore
 from tests.timers.conftest import Serve, Served, consuming
 from tests.timers.desk import TENANT, Desk, command, encode, in_seconds
 from tests.worker.running_worker import until
@@ -88,7 +89,7 @@ async def test_no_command_is_acknowledged_before_it_is_committed(desk: Desk, ser
         """The store, whose transactions commit when they may."""
 
         def __init__(self, served: Served) -> None:
-            self._store: Any = served.duly.store
+            self._store: AnyStore = served.duly.store
             served.duly.store = self  # type: ignore[assignment]
 
         def __getattr__(self, name: str) -> Any:
@@ -289,7 +290,7 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
     """No such command is known. If there is one, it must not keep all others from being stored."""
     really = commands.put_ordered_timers
 
-    async def put_ordered_timers(store: Any, wishes: Any, *args: Any) -> None:
+    async def put_ordered_timers(store: AnyStore, wishes: Any, *args: Any) -> None:
         if any(wish.timer.key == "cursed" for wish in wishes):
             raise ValueError("the driver cannot write it")
         await really(store, wishes, *args)

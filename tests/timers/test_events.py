@@ -14,6 +14,7 @@ from duly import Status
 from duly.channels.brokers.nats_streams import FOR_EVENTS
 from duly.signals import Completed
 from tests.brokers import NatsServer
+from tests.conftest import AnyStore
 from tests.timers.conftest import Serve, Served, consuming
 from tests.timers.desk import Desk, command, in_seconds
 from tests.worker.running_worker import Watched, until
@@ -74,7 +75,7 @@ class Deaf:
     """The store, whose wake-ups nobody hears: who waits for them waits until the test says that the time is over."""
 
     def __init__(self, served: Served) -> None:
-        self._store: Any = served.duly.store
+        self._store: AnyStore = served.duly.store
         served.duly.store = self  # type: ignore[assignment]
         self._waker: Any = None
         self.waits: list[float] = []

@@ -18,6 +18,7 @@ from duly.channels.brokers.nats_commands import NatsCommands
 from duly.channels.brokers.nats_streams import EVENTS, FOR_EVENTS
 from duly.observers.logs import Line, observe_with_logs
 from duly.signals import ChannelDown, ChannelUp, CommandsTaken, Completed, GivenBack, Retried, StoreDown
+from duly.stores.sqlite.store import SqliteStore
 from duly.timer_service import service
 from tests.brokers import NatsServer
 from tests.servers import Postgres
@@ -258,7 +259,8 @@ async def test_a_full_disk_loses_no_command(desk: Desk, tmp_path: Path, serve: S
     async with serve(database_url=f"sqlite:///{tmp_path}/full.db") as served:
         await desk.send(command("s1", in_seconds(LATER)))
         await stored(served, 1)
-        store: Any = served.duly.store
+        store = served.duly.store
+        assert isinstance(store, SqliteStore)
         pages = await store._on_writer(store.writer.pragma, "page_count")
         await store._on_writer(store.writer.pragma, "max_page_count", pages)
         await desk.send(*(command(f"s{number}", in_seconds(LATER)) for number in range(2, 600)))

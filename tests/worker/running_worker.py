@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from duly import Duly
 from duly.signals import WorkerStarted
+from tests.conftest import AnyStore
 
 PATIENCE = 30.0
 Kind = TypeVar("Kind")
@@ -85,7 +86,7 @@ class Watched:
     """The store of a Duly, which it replaces: tells what the worker asks of it, and when the worker sleeps."""
 
     def __init__(self, duly: Duly) -> None:
-        self._store: Any = duly.store
+        self._store: AnyStore = duly.store
         duly.store = self  # type: ignore[assignment]
         self.asked: list[int] = []  # by each claim: the most that it would take
         self.settled: list[int] = []  # by each settlement: of how many events

@@ -13,6 +13,7 @@ from duly.engine.faults import frontier as frontiers
 from duly.engine.faults.frontier import Frontier
 from duly.signals import Completed
 from duly.stores.statements import StoreQueries
+from tests.conftest import AnyStore
 from tests.make import HOUR, LANE, LEASE, SECOND, make_new
 from tests.worker.running_worker import Told, until, working
 
@@ -73,14 +74,14 @@ def ago(span: timedelta) -> datetime:
     return datetime.now(UTC) - span
 
 
-async def test_the_frontier_does_not_go_past_the_present(store: Any) -> None:
+async def test_the_frontier_does_not_go_past_the_present(store: AnyStore) -> None:
     """What is due later is no reason to begin there: others may be due before it."""
     await store.add([make_new(due=datetime.now(UTC) + HOUR)])
     _, seen = await store.horizon([LANE])
     assert seen.fresh[LANE] <= await store.now()
 
 
-async def test_after_a_full_claim_the_horizon_is_read_from_the_beginning(store: Any, costly: None) -> None:
+async def test_after_a_full_claim_the_horizon_is_read_from_the_beginning(store: AnyStore, costly: None) -> None:
     frontier = Frontier()
     await store.add([make_new() for _ in range(2)])
     for turn in range(3):
@@ -95,7 +96,7 @@ async def test_after_a_full_claim_the_horizon_is_read_from_the_beginning(store: 
 
 
 async def test_an_event_of_a_slowly_committing_transaction_behind_the_frontier_is_found(
-    store: Any, costly: None
+    store: AnyStore, costly: None
 ) -> None:
     frontier = Frontier()
     await claim(store, frontier)

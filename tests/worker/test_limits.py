@@ -18,6 +18,7 @@ from duly.ports import Route
 from duly.records.event import Delivered, Event, Outcome, Status
 from duly.records.specs import InStatus
 from duly.signals import Signals
+from tests.conftest import AnyStore
 from tests.make import make_head, make_new, make_schedule
 from tests.worker.running_worker import until
 from tests.worker.test_fair_queue import Limited
@@ -57,7 +58,7 @@ class Posting:
 class Counted:
     """A store that counts what is asked of it."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: AnyStore) -> None:
         self._store, self.asked = store, Counter[str]()
 
     def __getattr__(self, name: str) -> Any:
@@ -67,7 +68,7 @@ class Counted:
         return found
 
 
-def a_worker(store: Any, posting: Posting, limits: Limited | None, **options: Any) -> Worker:
+def a_worker(store: AnyStore | Counted, posting: Posting, limits: Limited | None, **options: Any) -> Worker:
     routes = {LANE: Route(posting, MINUTE)}
     return Worker(store, routes, Settings(**options), Signals(), limits=limits)
 
@@ -96,7 +97,7 @@ async def store(url: str) -> AsyncIterator[Any]:
         yield duly.store
 
 
-async def test_a_destination_has_no_more_under_way_than_it_may_and_keeps_nobody_waiting(store: Any) -> None:
+async def test_a_destination_has_no_more_under_way_than_it_may_and_keeps_nobody_waiting(store: AnyStore) -> None:
     posting = Posting(seconds=0.002)
     await store.add(due("a", "narrow", 60, ago=2 * MINUTE))
     await store.add(due("a", "wide", 300))
@@ -108,7 +109,9 @@ async def test_a_destination_has_no_more_under_way_than_it_may_and_keeps_nobody_
     assert posting.most["a", "wide"] > 10
 
 
-async def test_a_destination_that_hangs_holds_as_many_as_it_may_have_and_twice_as_many_are_claimed(store: Any) -> None:
+async def test_a_destination_that_hangs_holds_as_many_as_it_may_have_and_twice_as_many_are_claimed(
+    store: AnyStore,
+) -> None:
     posting = Posting()
     posting.holds = lambda event: event.destination == "slow"
     await store.add(due("a", "slow", 500, ago=2 * MINUTE))
@@ -125,7 +128,7 @@ async def test_a_destination_that_hangs_holds_as_many_as_it_may_have_and_twice_a
     assert posting.most["a", "slow"] == 5
 
 
-async def test_a_tenant_has_no_more_under_way_than_it_may(store: Any) -> None:
+async def test_a_tenant_has_no_more_under_way_than_it_may(store: AnyStore) -> None:
     posting = Posting(seconds=0.002)
     for destination in ("x", "y", "z"):
         await store.add(due("a", destination, 40))
@@ -136,7 +139,7 @@ async def test_a_tenant_has_no_more_under_way_than_it_may(store: Any) -> None:
     assert posting.most["b", None] > 4
 
 
-async def test_a_tenant_that_may_start_nothing_costs_next_to_nothing(store: Any) -> None:
+async def test_a_tenant_that_may_start_nothing_costs_next_to_nothing(store: AnyStore) -> None:
     posting, limits = Posting(), Limited()
     limits.left = {("a", "rated"): 0}
     await store.add(due("a", "rated", 3000, ago=2 * MINUTE))
@@ -156,7 +159,7 @@ async def test_a_tenant_that_may_start_nothing_costs_next_to_nothing(store: Any)
 
 
 async def test_an_event_behind_a_backlog_that_may_not_start_is_on_time(
-    store: Any, monkeypatch: pytest.MonkeyPatch
+    store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.engine.sleep.LIMITS_RECHECK", 10 * MINUTE)  # no look in between finds them
     posting, limits = Posting(), Limited()
@@ -171,7 +174,7 @@ async def test_an_event_behind_a_backlog_that_may_not_start_is_on_time(
 
 
 @pytest.mark.parametrize("kind", ["event", "head"])
-async def test_slow_events_that_fill_every_place_do_not_keep_a_quiet_tenant_out(store: Any, kind: str) -> None:
+async def test_slow_events_that_fill_every_place_do_not_keep_a_quiet_tenant_out(store: AnyStore, kind: str) -> None:
     posting = Posting()
     posting.holds = lambda event: event.tenant == "slow"
     await store.add(due("slow", None, 100))
@@ -188,7 +191,7 @@ async def test_slow_events_that_fill_every_place_do_not_keep_a_quiet_tenant_out(
     assert posting.most_at_all <= 22
 
 
-async def test_a_worker_with_one_place_runs_one_event_at_a_time(store: Any) -> None:
+async def test_a_worker_with_one_place_runs_one_event_at_a_time(store: AnyStore) -> None:
     posting = Posting()
     posting.holds = lambda event: event.tenant == "slow"
     await store.add(due("slow", None, 3))
@@ -202,7 +205,7 @@ async def test_a_worker_with_one_place_runs_one_event_at_a_time(store: Any) -> N
     assert posting.most_at_all == 1
 
 
-async def test_two_workers_share_what_limits_allow_each_of_them(opened: Any, store: Any) -> None:
+async def test_two_workers_share_what_limits_allow_each_of_them(opened: Any, store: AnyStore) -> None:
     postings = [Posting(seconds=0.001) for _ in range(2)]
     for posting in postings:
         posting.holds = lambda _: not all(posting.order for posting in postings)
@@ -223,7 +226,7 @@ async def test_two_workers_share_what_limits_allow_each_of_them(opened: Any, sto
 # -- ticks
 
 
-async def test_a_tick_comes_to_the_end_of_what_is_due_however_few_places_there_are(store: Any) -> None:
+async def test_a_tick_comes_to_the_end_of_what_is_due_however_few_places_there_are(store: AnyStore) -> None:
     posting = Posting()
     await store.add(due("a", "narrow", 150) + due("b", None, 150))
     ended = await a_worker(store, posting, Limited({("a", "narrow"): 1}, {"b": 3}), concurrency=20).tick()
@@ -232,7 +235,7 @@ async def test_a_tick_comes_to_the_end_of_what_is_due_however_few_places_there_a
     assert posting.most["b", None] <= 3
 
 
-async def test_a_tick_leaves_what_a_rate_does_not_allow_for_the_next_one(store: Any) -> None:
+async def test_a_tick_leaves_what_a_rate_does_not_allow_for_the_next_one(store: AnyStore) -> None:
     posting, limits = Posting(), Limited()
     limits.left = {("a", "rated"): 5}
     await store.add(due("a", "rated", 100, ago=2 * MINUTE) + due("b", None, 100))
@@ -244,7 +247,7 @@ async def test_a_tick_leaves_what_a_rate_does_not_allow_for_the_next_one(store: 
     assert (await a_worker(store, posting, limits, concurrency=20).tick()).processed == 95
 
 
-async def test_a_rate_holds_from_the_first_event_that_a_worker_meets(store: Any) -> None:
+async def test_a_rate_holds_from_the_first_event_that_a_worker_meets(store: AnyStore) -> None:
     await store.limit("a", "rated", None, 1 / 3600)
     await store.add(due("a", "rated", 20))
     processed = [(await a_worker(store, Posting(), None, concurrency=20).tick()).processed for _ in range(3)]

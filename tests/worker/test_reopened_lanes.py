@@ -2,7 +2,6 @@
 came after it."""
 
 from datetime import datetime
-from typing import Any
 
 import pytest
 
@@ -13,17 +12,18 @@ from duly.engine.fairness.limits import Unlimited
 from duly.engine.series.heads import Claimant
 from duly.records.event import Event
 from duly.signals import Signals
+from tests.conftest import AnyStore
 from tests.make import LANE, LEASE, MINUTE, SECOND, START, given_back, make_event, make_new
 
 BATCH = 20
 
 
 @pytest.fixture
-def claims(store: Any) -> Claims:
+def claims(store: AnyStore) -> Claims:
     return Claims(store, Claimant("w", LEASE), FairQueue(Unlimited(BATCH), BATCH), Signals())
 
 
-async def due(store: Any, tenant: str, since: datetime, many: int) -> list[str]:
+async def due(store: AnyStore, tenant: str, since: datetime, many: int) -> list[str]:
     """Events that are due a moment after each other, the oldest first."""
     events = [make_new(tenant=tenant, due=since + n * SECOND / 10) for n in range(many)]
     await store.put(events)
@@ -34,7 +34,7 @@ async def take(claims: Claims) -> list[Event]:
     return [event async for batch in claims.take({LANE: BATCH}) for event in batch.events]
 
 
-async def test_a_claim_takes_the_oldest_event_also_after_it_was_given_back(store: Any, claims: Claims) -> None:
+async def test_a_claim_takes_the_oldest_event_also_after_it_was_given_back(store: AnyStore, claims: Claims) -> None:
     ids = await due(store, "default", START - MINUTE, 3 * BATCH)
     first = await take(claims)
     [other] = await claims.take_for_idle_tenants([LANE], 1)  # which learns of all that come after it
@@ -44,7 +44,7 @@ async def test_a_claim_takes_the_oldest_event_also_after_it_was_given_back(store
     assert [event.id for event in await take(claims)] == ids[BATCH : 2 * BATCH]
 
 
-async def test_a_lane_that_opens_again_goes_on_with_the_oldest(store: Any, claims: Claims) -> None:
+async def test_a_lane_that_opens_again_goes_on_with_the_oldest(store: AnyStore, claims: Claims) -> None:
     flooding = await due(store, "flooding", START - 2 * MINUTE, 3 * BATCH)
     await due(store, "quiet", START - MINUTE, 3 * BATCH)
     events = await take(claims) + await take(claims)

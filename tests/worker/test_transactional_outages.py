@@ -4,12 +4,12 @@ import asyncio
 import random
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from duly import Duly, Event, Retry, Status
 from duly.errors import StoreUnavailable
+from duly.ports.transactions import Transaction
 from tests.servers import Postgres
 from tests.worker.running_worker import until, working
 from tests.worker.test_outages import outage
@@ -43,7 +43,7 @@ async def test_crashes_of_the_database_spend_no_attempt_of_a_transactional_handl
     may_write = asyncio.Event()
 
     @duly.on("book", transactional=True)
-    async def book(event: Event, tx: Any) -> None:
+    async def book(event: Event, tx: Transaction) -> None:
         await tx.execute("INSERT INTO booked VALUES ($1)", event.id)
         began.put_nowait(event)
         await may_write.wait()
@@ -76,7 +76,7 @@ async def test_a_deadlock_spends_no_attempt_of_a_transactional_handler(database:
     tries: list[str] = []
 
     @duly.on("cross", transactional=True)
-    async def cross(event: Event, tx: Any) -> None:
+    async def cross(event: Event, tx: Transaction) -> None:
         one, other = event.payload
         tries.append(event.id)
         await tx.execute("UPDATE account SET n = n + 1 WHERE id = $1", one)
@@ -104,7 +104,7 @@ async def test_a_mistake_in_a_statement_of_a_transactional_handler_is_its_failur
     duly = Duly(database)
 
     @duly.on("wrong", transactional=True)
-    async def wrong(event: Event, tx: Any) -> None:
+    async def wrong(event: Event, tx: Transaction) -> None:
         await tx.fetch(mistake) if "$1" in mistake else await tx.execute(mistake)
 
     async with duly:
