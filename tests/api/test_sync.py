@@ -214,7 +214,7 @@ def test_duly_sync_that_is_not_open_says_so(app: Duly) -> None:
         app.sync.events.find()
 
 
-def test_a_database_that_cannot_be_opened_leaves_nothing_running(tmp_path: Any) -> None:
+def test_a_database_that_cannot_be_opened_leaves_nothing_running(tmp_path: Path) -> None:
     threads = set(threading.enumerate())
     folder = tmp_path / "a folder.db"
     folder.mkdir()

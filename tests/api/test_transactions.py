@@ -5,6 +5,7 @@ import gc
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -436,7 +437,7 @@ async def test_an_invalid_timer_does_not_spoil_the_transaction(app: Duly) -> Non
     assert len(await app.events.find()) == 1
 
 
-async def test_a_transaction_of_another_duly_is_refused(app: Duly, tmp_path: Any, clock: ManualClock) -> None:
+async def test_a_transaction_of_another_duly_is_refused(app: Duly, tmp_path: Path, clock: ManualClock) -> None:
     """It would write into another database than the one that was asked to."""
     async with Duly(f"sqlite:///{tmp_path}/other.db", clock=clock) as other, other.transaction() as theirs:
         with pytest.raises(Misuse):
@@ -447,7 +448,7 @@ async def test_a_transaction_of_another_duly_is_refused(app: Duly, tmp_path: Any
 
 
 @pytest.fixture
-async def on_sqlite(tmp_path: Any, clock: ManualClock) -> AsyncIterator[Duly]:
+async def on_sqlite(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Duly]:
     async with Duly(f"sqlite:///{tmp_path}/duly.db", clock=clock) as app:
         yield app
 
@@ -473,7 +474,7 @@ async def test_sqlite_refuses_a_sqlalchemy_connection(on_sqlite: Duly) -> None:
     engine.dispose()
 
 
-def test_sqlite_refuses_a_foreign_connection_of_synchronous_code(tmp_path: Any) -> None:
+def test_sqlite_refuses_a_foreign_connection_of_synchronous_code(tmp_path: Path) -> None:
     app = Duly(f"sqlite:///{tmp_path}/duly.db")
     connection = sqlite3.connect(":memory:")
     try:

@@ -180,7 +180,9 @@ async def test_a_refresh_and_a_replan_run_at_once_with_changes_and_claims(
         assert sorted(head.type for head in heads) == ["anniversary", "birthday", "pulse"]
 
 
-async def test_a_user_whose_events_are_claimed_without_end_is_not_half_deleted(app: Duly, monkeypatch: Any) -> None:
+async def test_a_user_whose_events_are_claimed_without_end_is_not_half_deleted(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
     user = await app.users.add(**a_user())
     looks = 0
 

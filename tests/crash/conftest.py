@@ -1,5 +1,5 @@
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,11 @@ async def app(url: str) -> AsyncIterator[Duly]:
         yield app
 
 
+Supervise = Callable[..., Supervisor]
+
+
 @pytest.fixture
-def supervise(app: Duly, tmp_path: Path) -> Iterator[Any]:
+def supervise(app: Duly, tmp_path: Path) -> Iterator[Supervise]:
     """Makes the supervisor of workers with these options; they end with the test, whatever becomes of it."""
     made: list[Supervisor] = []
 

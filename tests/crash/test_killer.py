@@ -1,14 +1,14 @@
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from duly import Duly, InStatus, Status, Timer
+from tests.crash.conftest import Supervise
 from tests.crash.consistency import Comparison
 
 
 @pytest.mark.timeout(300)
-async def test_a_handler_that_kills_its_process_reaches_the_dead_letters_alone(app: Duly, supervise: Any) -> None:
+async def test_a_handler_that_kills_its_process_reaches_the_dead_letters_alone(app: Duly, supervise: Supervise) -> None:
     timers = [Timer(timedelta(), "awaited") for _ in range(201)]
     timers[100] = Timer(timedelta(), "awaited", "lethal")
     killer = (await app.add_many(timers))[100]

@@ -8,6 +8,7 @@ import pytest
 
 from duly import Duly, Status, Timer, User, every
 from duly.rules.recurrence import Rule
+from tests.crash.conftest import Supervise
 from tests.crash.consistency import Claimed, Comparison
 from tests.crash.supervisor import AT_RANDOM
 
@@ -28,7 +29,9 @@ def kills(points: tuple[str, ...], times: int, at_random: int) -> list[str | Non
 
 
 @pytest.mark.timeout(300)
-async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_settled(app: Duly, supervise: Any) -> None:
+async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_settled(
+    app: Duly, supervise: Supervise
+) -> None:
     async def feed() -> None:
         delays = [timedelta(milliseconds=random.choice((0, 0, 300))) for _ in range(20)]
         await app.add_many(Timer(delay, random.choice(("awaited", "threaded"))) for delay in delays)
@@ -61,7 +64,7 @@ async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_set
 
 
 @pytest.mark.timeout(300)
-async def test_kills_lose_no_event_that_was_reserved_ahead_of_time(app: Duly, supervise: Any) -> None:
+async def test_kills_lose_no_event_that_was_reserved_ahead_of_time(app: Duly, supervise: Supervise) -> None:
     async def feed() -> None:
         delays = [timedelta(milliseconds=random.uniform(100, 700)) for _ in range(20)]
         await app.add_many(Timer(delay, random.choice(("awaited", "threaded"))) for delay in delays)
@@ -86,7 +89,7 @@ async def test_kills_lose_no_event_that_was_reserved_ahead_of_time(app: Duly, su
 
 @pytest.mark.timeout(300)
 async def test_effects_in_the_events_own_transaction_equal_the_events_after_all_kills(
-    app: Duly, supervise: Any
+    app: Duly, supervise: Supervise
 ) -> None:
     async with app.transaction() as tx:
         await tx.execute("CREATE TABLE effects (event text, version integer, worker text)")
@@ -114,7 +117,9 @@ async def test_effects_in_the_events_own_transaction_equal_the_events_after_all_
 
 
 @pytest.mark.timeout(300)
-async def test_kills_neither_lose_nor_repeat_an_occurrence_nor_leave_one_waiting(app: Duly, supervise: Any) -> None:
+async def test_kills_neither_lose_nor_repeat_an_occurrence_nor_leave_one_waiting(
+    app: Duly, supervise: Supervise
+) -> None:
     """Schedules that fire every second, one of them so that each event waits until the one before it has ended."""
     names = [f"each-{number}" for number in range(8)]
     for name in names:
@@ -159,7 +164,7 @@ class Pulse:
 
 
 @pytest.mark.timeout(300)
-async def test_kills_neither_lose_nor_repeat_an_event_of_a_user(app: Duly, supervise: Any) -> None:
+async def test_kills_neither_lose_nor_repeat_an_event_of_a_user(app: Duly, supervise: Supervise) -> None:
     """While users move about and change their names. What a kill has made late is caught up by the latest of it."""
     for name in app.event_types.names():
         app.event_types.remove(name)

@@ -18,6 +18,7 @@ import pytest
 
 from duly import Duly, Event, InStatus, Status, every
 from duly.config import read_settings
+from duly.records.event import NewEvent
 from duly.signals import Completed, Lost
 from duly.testing import ManualClock
 from duly.verbs.events import Events
@@ -109,7 +110,7 @@ class Crashing:
         self.store: AnyStore = open_store(read_settings({}, database_url=self._database.url), self._clock)
         await self.store.open(migrate=True)
 
-    async def started_and_forgotten(self, *news: Any) -> list[Event]:
+    async def started_and_forgotten(self, *news: NewEvent) -> list[Event]:
         """These events as their worker knows them; the database has them as they were reserved."""
         await self.store.add(news)
         reserved, _ = await self.store.reserve("w1", {LANE: len(news)}, AHEAD, PATIENCE)

@@ -1,11 +1,11 @@
 from datetime import timedelta
-from typing import Any
 
 from duly import Duly, Status, Timer
+from tests.crash.conftest import Supervise
 from tests.crash.consistency import Comparison
 
 
-async def test_three_processes_deliver_a_hundred_events_once_each(app: Duly, supervise: Any) -> None:
+async def test_three_processes_deliver_a_hundred_events_once_each(app: Duly, supervise: Supervise) -> None:
     supervisor = supervise(concurrency=4, batch_size=4)
     workers = [supervisor.start() for _ in range(3)]
     await supervisor.started(*workers)

@@ -5,13 +5,13 @@ import asyncio
 import random
 import signal
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from duly import Duly, InStatus, Status, Timer, webhook
 from duly.decide.targets.targets import origin_of
 from duly.records.specs import Compare
+from tests.crash.conftest import Supervise
 from tests.crash.consistency import Comparison
 from tests.crash.supervisor import Supervisor
 from tests.receivers.healthy import Healthy
@@ -56,7 +56,7 @@ async def kill_in_full_flight(app: Duly, supervisor: Supervisor, healthy: Health
 
 
 @pytest.mark.timeout(300)
-async def test_kills_lose_no_webhook_and_repeat_only_what_was_under_way(app: Duly, supervise: Any) -> None:
+async def test_kills_lose_no_webhook_and_repeat_only_what_was_under_way(app: Duly, supervise: Supervise) -> None:
     with Healthy() as healthy:
         await app.targets.limit(origin_of(healthy.url), concurrency=PLACES)
         ids = await app.add_many(Timer(timedelta(), "hook", n, target=webhook(healthy.url)) for n in range(EVENTS))

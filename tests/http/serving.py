@@ -20,7 +20,7 @@ class Served:
     def __init__(
         self, app: Duly, api: Api, port: int, loop: asyncio.AbstractEventLoop, connections: Connections
     ) -> None:
-        self.app, self.api, self.port, self._loop, self.connections = app, api, port, loop, connections
+        self.app, self.api, self.port, self.loop, self.connections = app, api, port, loop, connections
         self.url = f"http://127.0.0.1:{port}"
 
     @property
@@ -33,7 +33,7 @@ class Served:
         async def done() -> Result:
             return await act(self.app)
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(done(), self.loop).result(60)
 
 
 @contextmanager
@@ -71,5 +71,5 @@ def served(url: str, *, keyless: bool = True, **options: Any) -> Iterator[Served
     try:
         yield one
     finally:
-        one._loop.call_soon_threadsafe(stop.set)
+        one.loop.call_soon_threadsafe(stop.set)
         thread.join(60)

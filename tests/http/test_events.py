@@ -8,9 +8,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 import pytest
 
-from duly import Failed, Rejected
+from duly import Event, Failed, Rejected
 from duly.ids import new_id
 from duly.records.cursors import write_cursor
+from duly.records.event import Outcome
 from duly.testing import ManualClock, Recorder
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
@@ -43,23 +44,35 @@ async def timer(http: Caller, key: str, **fields: Any) -> dict[str, Any]:
     return created
 
 
-@pytest.fixture
-def hooks() -> Recorder:
-    return Recorder()
+class Hooks(Recorder):
+    """A channel that returns what the test says next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: list[Outcome] = []
+
+    async def deliver(self, event: Event) -> Outcome:
+        delivered = await super().deliver(event)
+        return self.outcomes.pop(0) if self.outcomes else delivered
 
 
 @pytest.fixture
-async def shop(duly: OpenDuly, calling: OpenCaller, hooks: Recorder) -> Caller:
+def hooks() -> Hooks:
+    return Hooks()
+
+
+@pytest.fixture
+async def shop(duly: OpenDuly, calling: OpenCaller, hooks: Hooks) -> Caller:
     """An API whose webhooks go to `hooks`."""
     return await calling(await duly(channels={"webhook": hooks}))
 
 
-async def fail(http: Caller, clock: ManualClock, hooks: Recorder, *errors: str, **fields: Any) -> list[dict[str, Any]]:
+async def fail(http: Caller, clock: ManualClock, hooks: Hooks, *errors: str, **fields: Any) -> list[dict[str, Any]]:
     """Dead letters, one for each error, an hour after the other."""
     made = []
     for error in errors:
         one = await timer(http, f"dead {error}", due_at=f"{clock.now():%FT%TZ}", **({"target": SHOP} | fields))
-        hooks._outcomes.append(Rejected(error))
+        hooks.outcomes.append(Rejected(error))
         await http.app.tick()
         made.append(await http.get(f"/v1/events/{one['id']}"))
         assert made[-1]["status"] == "FAILED"
@@ -71,7 +84,7 @@ async def fail(http: Caller, clock: ManualClock, hooks: Recorder, *errors: str, 
 
 
 async def test_events_are_found_by_each_filter_and_by_all_of_them(
-    shop: Caller, clock: ManualClock, hooks: Recorder
+    shop: Caller, clock: ManualClock, hooks: Hooks
 ) -> None:
     http = shop
     await http.put("/v1/schedules/nightly", {"type": "report", "rule": {"cron": "0 3 * * *"}, "target": BANK})
@@ -214,9 +227,9 @@ async def test_the_parameter_after_names_an_entry_and_excludes_a_cursor(http: Ca
 # -- read
 
 
-async def test_an_event_is_read_with_its_whole_history(shop: Caller, clock: ManualClock, hooks: Recorder) -> None:
+async def test_an_event_is_read_with_its_whole_history(shop: Caller, clock: ManualClock, hooks: Hooks) -> None:
     http = shop
-    hooks._outcomes += [Failed("503 from shop.example")] * 2 + [Rejected("410 Gone")]
+    hooks.outcomes += [Failed("503 from shop.example")] * 2 + [Rejected("410 Gone")]
     made = await timer(http, "a", target=SHOP, correlation_id="c1")
     moved = await http.post(f"/v1/events/{made['id']}/reschedule", {"due_at": "2026-01-01T02:00:00Z"})
     assert moved["due_at"] == "2026-01-01T02:00:00Z"
@@ -288,7 +301,7 @@ async def test_a_cancelled_occurrence_is_followed_by_the_next(http: Caller) -> N
     assert [event["schedule"] for event in moved] == ["nightly"]
 
 
-async def test_a_dead_letter_can_be_discarded_over_http(shop: Caller, clock: ManualClock, hooks: Recorder) -> None:
+async def test_a_dead_letter_can_be_discarded_over_http(shop: Caller, clock: ManualClock, hooks: Hooks) -> None:
     [dead] = await fail(shop, clock, hooks, "410")
     for verb, body in (("cancel", {}), ("reschedule", {"due_at": dead["due_at"]})):
         assert (await shop("POST", f"/v1/events/{dead['id']}/{verb}", body)).status_code == 409
@@ -299,7 +312,7 @@ async def test_a_dead_letter_can_be_discarded_over_http(shop: Caller, clock: Man
 
 
 async def test_many_dead_letters_are_counted_and_replayed_at_a_rate(
-    shop: Caller, clock: ManualClock, hooks: Recorder
+    shop: Caller, clock: ManualClock, hooks: Hooks
 ) -> None:
     dead = await fail(shop, clock, hooks, *(f"{500 + n}" for n in range(5)))
     await fail(shop, clock, hooks, "404", type="other", target=BANK)
@@ -326,9 +339,7 @@ async def test_many_dead_letters_are_counted_and_replayed_at_a_rate(
     assert {event["status"] for event in await all_of(shop)} == {"COMPLETED"}
 
 
-async def test_many_dead_letters_are_discarded_by_one_request(
-    shop: Caller, clock: ManualClock, hooks: Recorder
-) -> None:
+async def test_many_dead_letters_are_discarded_by_one_request(shop: Caller, clock: ManualClock, hooks: Hooks) -> None:
     await fail(shop, clock, hooks, *(f"{500 + n}" for n in range(3)))
     first = {"filter": {"failed_to": "2026-01-01T00:30:00Z"}, "reason": "too old"}
     assert await shop.post("/v1/events/discard", first) == {"discarded": 1, "left_alone": 0, "next_cursor": None}
@@ -356,7 +367,7 @@ async def test_a_bad_request_about_many_dead_letters_is_refused(http: Caller) ->
         assert paths(await http("POST", "/v1/events/replay", {"filter": {}, "rate": rate})) == ["rate"]
 
 
-async def test_a_filter_in_a_body_may_list_statuses(shop: Caller, clock: ManualClock, hooks: Recorder) -> None:
+async def test_a_filter_in_a_body_may_list_statuses(shop: Caller, clock: ManualClock, hooks: Hooks) -> None:
     await fail(shop, clock, hooks, "500")
     chosen = {"status": ["FAILED", "PENDING"], "due_to": "2026-02-01T00:00:00Z", "destination": "https://shop.example"}
     assert (await shop.post("/v1/events/replay", {"filter": chosen}))["replayed"] == 1

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.http.calling import Caller
 from tests.make import a_user
 
@@ -33,7 +35,7 @@ async def test_more_users_than_a_chunk_are_imported_and_the_bad_ones_told(http: 
     assert (await http.get("/v1/users?key=crm-7"))["users"] == []
 
 
-async def test_an_import_that_fails_in_the_middle_stores_nothing(http: Caller, monkeypatch: Any) -> None:
+async def test_an_import_that_fails_in_the_middle_stores_nothing(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     from duly.verbs import import_users
 
     stored = import_users.change_users

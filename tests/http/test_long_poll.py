@@ -20,9 +20,12 @@ from tests.make import LEASE
 TRIGGER = "/v1/schedules/daily/trigger"
 
 
+def waiting_in(long_poll: LongPoll) -> int:
+    return long_poll._callers.total()  # no answer tells how many requests wait
+
+
 def waiters(http: Caller) -> int:
-    found: LongPoll = http.api.state.waiting
-    return found._callers.total()
+    return waiting_in(http.api.state.waiting)
 
 
 async def until_waiting(http: Caller, many: int) -> None:
@@ -107,7 +110,7 @@ def test_a_server_waits_neither_for_clients_that_left_nor_for_anybody_when_it_st
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}{TRIGGER}", headers={"Prefer": "wait=60"}, timeout=0.5)
         deadline = time.monotonic() + 40
-        while found._callers.total():
+        while waiting_in(found):
             assert time.monotonic() < deadline, "it still waits for a caller who has left"
             time.sleep(0.05)
         told: list[httpx.Response] = []
@@ -115,7 +118,7 @@ def test_a_server_waits_neither_for_clients_that_left_nor_for_anybody_when_it_st
             target=lambda: told.append(httpx.post(f"{server.url}{TRIGGER}", headers={"Prefer": "wait=60"}, timeout=90))
         )
         asking.start()
-        while not found._callers.total():
+        while not waiting_in(found):
             time.sleep(0.01)
         began = time.monotonic()
     asking.join(90)

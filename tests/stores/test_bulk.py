@@ -124,8 +124,9 @@ async def test_an_event_that_cannot_be_inserted_undoes_the_bulk(store: AnyStore)
 
 
 @pytest.fixture
-async def on_postgres(clean_postgres: str, clock: ManualClock) -> AsyncIterator[Any]:
+async def on_postgres(clean_postgres: str, clock: ManualClock) -> AsyncIterator[PostgresStore]:
     store = open_store(read_settings({}, database_url=clean_postgres), clock)
+    assert isinstance(store, PostgresStore)
     await store.open(migrate=True)
     yield store
     await store.close()
@@ -145,7 +146,7 @@ async def notices(store: AnyStore, events: list[NewEvent]) -> list[str]:
     return heard
 
 
-async def test_lanes_with_work_soon_are_woken_once_by_a_bulk(on_postgres: Any) -> None:
+async def test_lanes_with_work_soon_are_woken_once_by_a_bulk(on_postgres: PostgresStore) -> None:
     soon, later = START + on_postgres.soon, START + on_postgres.soon + MICROSECOND
     events = [
         *(make_new(type=type, due=due) for type in ("b", "a") for due in (START - DAY, soon) for _ in range(MANY)),
@@ -156,7 +157,7 @@ async def test_lanes_with_work_soon_are_woken_once_by_a_bulk(on_postgres: Any) -
     assert await notices(on_postgres, events) == ["handler:a", "handler:b", "handler:in a moment"]
 
 
-async def test_cancelling_a_bulk_in_the_middle_undoes_it(on_postgres: Any) -> None:
+async def test_cancelling_a_bulk_in_the_middle_undoes_it(on_postgres: PostgresStore) -> None:
     events = [make_new(payload="x" * 2000) for _ in range(5 * BLOCK_ROWS)]
     for turns in range(0, 12, 2):
         task = asyncio.create_task(on_postgres.add(events))
@@ -170,14 +171,14 @@ async def test_cancelling_a_bulk_in_the_middle_undoes_it(on_postgres: Any) -> No
     assert len(await on_postgres.find(Everything(), limit=10_000)) == MANY
 
 
-async def test_a_bulk_is_text_in_whatever_encoding_the_transaction_has(on_postgres: Any) -> None:
+async def test_a_bulk_is_text_in_whatever_encoding_the_transaction_has(on_postgres: PostgresStore) -> None:
     async with on_postgres.lend() as tx:
         await tx.execute("SET LOCAL client_encoding = 'LATIN1'")
         ids = await tx.add([make_new(payload="é", tenant="é") for _ in range(MANY)])
     assert {(event.payload, event.tenant) for event in await found(on_postgres, ids)} == {("é", "é")}
 
 
-async def test_a_bulk_is_independent_of_codecs_of_the_transaction(on_postgres: Any) -> None:
+async def test_a_bulk_is_independent_of_codecs_of_the_transaction(on_postgres: PostgresStore) -> None:
     def refuse(value: Any) -> Any:
         raise AssertionError(f"{value!r} went through a codec of the user's")
 
@@ -193,7 +194,7 @@ async def test_a_bulk_is_independent_of_codecs_of_the_transaction(on_postgres: A
     assert [event.payload for event in await found(on_postgres, ids)] == [{"n": 1}] * MANY
 
 
-async def test_a_bulk_without_tables_says_what_to_do(on_postgres: Any) -> None:
+async def test_a_bulk_without_tables_says_what_to_do(on_postgres: PostgresStore) -> None:
     async with on_postgres.begin() as tx:
         await tx.execute("ALTER TABLE duly.events RENAME TO elsewhere")
         with pytest.raises(SchemaMismatch, match="duly migrate"):

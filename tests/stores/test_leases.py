@@ -1,11 +1,10 @@
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
 
 from duly.decide.lifecycle import MAX_INTERRUPTIONS
-from duly.records.event import Claim, Event, Status
+from duly.records.event import Claim, Event, NewEvent, Status
 from duly.records.history import Entry
 from duly.testing import ManualClock
 from duly.verbs.events import Events
@@ -26,7 +25,7 @@ from tests.make import (
 from tests.stores.rows import event_of, keep
 
 
-async def claimed_by(worker: str, store: AnyStore, *news: Any) -> list[Event]:
+async def claimed_by(worker: str, store: AnyStore, *news: NewEvent) -> list[Event]:
     await store.add(news or [make_new()])
     return await store.claim(worker, {LANE: len(news) or 1}, LEASE)
 

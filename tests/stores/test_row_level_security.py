@@ -86,7 +86,7 @@ async def something_of(store: PostgresStore, tenant: str) -> None:
 
 
 @pytest.fixture
-async def shared(store: PostgresStore) -> Any:
+async def shared(store: PostgresStore) -> PostgresStore:
     """A store with the same things of acme and of beta."""
     for tenant in ("acme", "beta"):
         await something_of(store, tenant)
@@ -104,7 +104,7 @@ async def kill(store: PostgresStore, request: Any) -> None:
 
 
 @pytest.mark.parametrize("table", HAVE_A_TENANT)
-async def test_rows_of_other_tenants_do_not_exist_for_a_session(shared: Any, table: str) -> None:
+async def test_rows_of_other_tenants_do_not_exist_for_a_session(shared: PostgresStore, table: str) -> None:
     async with shared.begin() as tx:
         before = await tx.fetch(f"SELECT t::text FROM duly.{table} AS t WHERE tenant = 'beta' ORDER BY 1")
     assert before
@@ -124,7 +124,7 @@ async def test_rows_of_other_tenants_do_not_exist_for_a_session(shared: Any, tab
 
 
 @pytest.mark.parametrize("table", HAVE_A_TENANT)
-async def test_a_session_cannot_write_rows_of_another_tenant(shared: Any, table: str) -> None:
+async def test_a_session_cannot_write_rows_of_another_tenant(shared: PostgresStore, table: str) -> None:
     async def give_away() -> None:
         async with shared.tenant_session("acme", writes=True) as request:
             await request.execute(f"UPDATE duly.{table} SET tenant = 'beta'")
@@ -149,7 +149,7 @@ async def test_a_session_cannot_write_rows_of_another_tenant(shared: Any, table:
 
 
 @pytest.mark.parametrize("table", ["events", "schedules", "users", "targets", "nothing"])
-async def test_a_session_cannot_write_history_of_another_tenants_rows(shared: Any, table: str) -> None:
+async def test_a_session_cannot_write_history_of_another_tenants_rows(shared: PostgresStore, table: str) -> None:
     nothing = [make_new().id]
     async with shared.begin() as tx:
         ids = {
@@ -188,7 +188,7 @@ async def test_a_timer_that_another_request_has_just_put_is_moved_with_its_histo
 
 
 @pytest.mark.parametrize("view", ["journal", "history"])
-async def test_a_session_sees_the_history_of_its_own_rows_only(shared: Any, view: str) -> None:
+async def test_a_session_sees_the_history_of_its_own_rows_only(shared: PostgresStore, view: str) -> None:
     async with shared.tenant_session("acme", writes=False) as request:
         told = await request.fetch(f"SELECT act, detail FROM duly.{view}")
     assert {row["detail"] for row in told if row["act"] == "noted"} == {"acme"}
@@ -196,7 +196,7 @@ async def test_a_session_sees_the_history_of_its_own_rows_only(shared: Any, view
     assert [row["act"] for row in told].count("delivered") == (1 if view == "history" else 0)
 
 
-async def test_the_view_of_timers_shows_through_the_policies(shared: Any) -> None:
+async def test_the_view_of_timers_shows_through_the_policies(shared: PostgresStore) -> None:
     """The role has no right to it; one that somebody gives shows no more than the tables do."""
     async with shared.begin() as tx:
         await tx.execute("UPDATE duly.events SET lane = 'timer' WHERE key IS NOT NULL")
@@ -209,7 +209,7 @@ async def test_the_view_of_timers_shows_through_the_policies(shared: Any) -> Non
             raise Oops
 
 
-async def test_without_a_tenant_no_row_exists_for_a_session(shared: Any) -> None:
+async def test_without_a_tenant_no_row_exists_for_a_session(shared: PostgresStore) -> None:
     for tenant in (None, ""):
         async with shared.begin() as tx:
             await tx.execute(f"SET LOCAL ROLE {ROLE}")
@@ -246,7 +246,7 @@ async def test_a_tenant_may_have_any_name(store: PostgresStore, tenant: str) -> 
         "CREATE TABLE duly.more (n int)",
     ],
 )
-async def test_the_role_of_requests_may_not_do_what_it_does_not_need(shared: Any, sql: str) -> None:
+async def test_the_role_of_requests_may_not_do_what_it_does_not_need(shared: PostgresStore, sql: str) -> None:
     async with shared.tenant_session("acme", writes=True) as request:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with request.begin() as tx:
@@ -561,7 +561,7 @@ def test_the_documentation_lists_the_rights_of_the_role() -> None:
     assert granted == {(table, right) for table, rights in RIGHTS.items() for right in rights}
 
 
-async def test_preparing_the_role_grants_only_missing_rights(store: PostgresStore) -> None:
+async def test_preparing_the_role_grants_a_missing_right_again(store: PostgresStore) -> None:
     async with store.begin() as tx:
         await tx.execute(f"REVOKE DELETE ON duly.users FROM {ROLE}")
     await store.prepare_rls_role()

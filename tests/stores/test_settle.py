@@ -6,7 +6,7 @@ import pytest
 
 from duly.decide.lifecycle import DELIVERED
 from duly.decide.retry import Retry
-from duly.records.event import Event, Settlement, Status, Verdict
+from duly.records.event import Event, NewEvent, Settlement, Status, Verdict
 from duly.testing import ManualClock
 from tests.conftest import AnyStore
 from tests.make import (
@@ -26,7 +26,7 @@ from tests.make import (
 from tests.stores.rows import event_of, keep
 
 
-async def claimed(store: AnyStore, *news: Any) -> list[Event]:
+async def claimed(store: AnyStore, *news: NewEvent) -> list[Event]:
     await store.add(news or [make_new()])
     return await store.claim("w1", {LANE: len(news) or 1}, LEASE)
 

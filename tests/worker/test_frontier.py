@@ -3,7 +3,10 @@ that."""
 
 import asyncio
 import math
+import sys
+import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,7 +84,9 @@ async def test_the_frontier_does_not_go_past_the_present(store: AnyStore) -> Non
     assert seen.fresh[LANE] <= await store.now()
 
 
-async def test_after_a_full_claim_the_horizon_is_read_from_the_beginning(store: AnyStore, costly: None) -> None:
+async def test_after_a_full_claim_the_horizon_is_read_from_the_beginning(
+    store: AnyStore, costly: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frontier = Frontier()
     await store.add([make_new() for _ in range(2)])
     for turn in range(3):
@@ -91,7 +96,9 @@ async def test_after_a_full_claim_the_horizon_is_read_from_the_beginning(store: 
         assert frontier.whole_in > 0
     late = make_new(due=(await store.now()) - HOUR)
     await store.add([late])
-    frontier._whole_at = 0.0
+    later = frontier.whole_in + 1
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
+    monkeypatch.setattr(sys.modules[Frontier.__module__], "time", clock)
     assert [event.id for event in await claim(store, frontier)] == [late.id]
 
 

@@ -18,7 +18,7 @@ from duly.ports import Route
 from duly.records.event import Delivered, Event, Outcome, Status
 from duly.records.specs import InStatus
 from duly.signals import Signals
-from tests.conftest import AnyStore
+from tests.conftest import AnyStore, OpenStore
 from tests.make import make_head, make_new, make_schedule
 from tests.worker.running_worker import until
 from tests.worker.test_fair_queue import Limited
@@ -205,7 +205,7 @@ async def test_a_worker_with_one_place_runs_one_event_at_a_time(store: AnyStore)
     assert posting.most_at_all == 1
 
 
-async def test_two_workers_share_what_limits_allow_each_of_them(opened: Any, store: AnyStore) -> None:
+async def test_two_workers_share_what_limits_allow_each_of_them(opened: OpenStore, store: AnyStore) -> None:
     postings = [Posting(seconds=0.001) for _ in range(2)]
     for posting in postings:
         posting.holds = lambda _: not all(posting.order for posting in postings)

@@ -1,10 +1,10 @@
 import signal
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from duly import Duly, InStatus, Status, Timer
+from tests.crash.conftest import Supervise
 from tests.worker.running_worker import until
 
 HOUR = timedelta(hours=1)
@@ -12,7 +12,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_stopped_worker_ends_what_it_began_and_gives_back_the_rest(
-    app: Duly, supervise: Any, number: signal.Signals
+    app: Duly, supervise: Supervise, number: signal.Signals
 ) -> None:
     quick = await app.add_many(Timer(-2 * HOUR, "shared", "quick") for _ in range(100))
     slow = await app.add_many(Timer(-HOUR, "shared") for _ in range(100))
@@ -53,7 +53,7 @@ async def test_a_stopped_worker_ends_what_it_began_and_gives_back_the_rest(
 
 
 @pytest.mark.parametrize("kind", ["endless", "hung"])  # an async def, and a plain def that nothing can stop
-async def test_handlers_that_outlast_the_grace_are_given_back(app: Duly, supervise: Any, kind: str) -> None:
+async def test_handlers_that_outlast_the_grace_are_given_back(app: Duly, supervise: Supervise, kind: str) -> None:
     ids = await app.add_many(Timer(-HOUR, kind) for _ in range(3))
     supervisor = supervise(shutdown_grace="500ms")
     worker = supervisor.start()
