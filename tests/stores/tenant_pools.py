@@ -4,7 +4,7 @@ only by looking."""
 from collections.abc import Sequence
 
 import asyncpg
-from duly.keyed_semaphore import KeyedSemaphore
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.stores.postgres.tenant_connections import TenantConnection, TenantConnections
 
 from duly.stores.postgres.store import PostgresStore
