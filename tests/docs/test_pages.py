@@ -178,3 +178,17 @@ def test_the_files_and_functions_of_the_reading_page_exist() -> None:
         text = (ROOT / file).read_text(encoding="utf-8")
         for name in re.findall(r"\w+", row[2]):
             assert re.search(rf"def {name}\b|-- name: {name}\b", text), f"{file} has no {name}"
+
+
+def test_the_files_and_names_of_the_worked_changes_exist() -> None:
+    text = (ROOT / "docs/reading.md").read_text(encoding="utf-8").split("## Worked changes")[1]
+    found = re.findall(r"`([\w/*]+\.(?:pyi?|sql|md|toml))`(?: \(([^)]*)\))?", text)
+    assert len(found) > 100
+    for path, names in found:
+        files = list((ROOT / "src/duly").glob(path)) or list(ROOT.glob(path)) or list((ROOT / "src").rglob(path))
+        assert files, f"there is no {path}"
+        for name in re.findall(r"`(\w+)(?:\.(\w+))?`", names):
+            words = [word for word in name if word]
+            assert any(all(re.search(rf"\b{word}\b", file.read_text()) for word in words) for file in files), (
+                f"{path} has no {'.'.join(words)}"
+            )

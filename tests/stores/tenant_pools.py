@@ -4,10 +4,10 @@ only by looking."""
 from collections.abc import Sequence
 
 import asyncpg
-from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
-from duly.stores.postgres.tenant_connections import TenantConnection, TenantConnections
 
+from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.stores.postgres.store import PostgresStore
+from duly.stores.postgres.tenants.tenant_connections import TenantConnection, TenantConnections
 
 
 def pools_of(store: PostgresStore) -> Sequence[TenantConnections]:
