@@ -9,7 +9,20 @@ from duly.ports import NO_FRONTIER, NOT_YET, Horizon, KnownFrontier
 from duly.records.event import Status
 from duly.testing import ManualClock
 from tests.conftest import AnyStore, OpenStore
-from tests.make import DAY, HOUR, LANE, LEASE, MICROSECOND, MINUTE, SECOND, START, make_event, make_new
+from tests.make import (
+    DAY,
+    HOUR,
+    LANE,
+    LEASE,
+    MICROSECOND,
+    MINUTE,
+    SECOND,
+    START,
+    make_event,
+    make_head,
+    make_new,
+    make_schedule,
+)
 from tests.stores.rows import event_of, keep
 
 A, B = "handler:a", "handler:b"
@@ -239,3 +252,43 @@ async def test_a_claim_can_leave_leases_that_ended_after_an_instant(store: AnySt
     clock.advance(LEASE)
     assert await store.claim_interrupted("w1", [LANE], LEASE, START + LEASE - MICROSECOND) == []
     assert len(await store.claim_interrupted("w1", [LANE], LEASE, START + LEASE)) == 1
+
+
+async def test_a_claim_with_horizon_tells_when_more_becomes_ready_in_the_same_lanes(store: AnyStore) -> None:
+    ready = [make_new(type=type, due=START - MINUTE) for type in "aab"]
+    await store.add([*ready, make_new(type="a", due=START + HOUR), make_new(type="b", due=START + MINUTE)])
+    await store.add([make_new(type="other", due=START + SECOND)])
+    claimed, horizon = await store.claim_with_horizon("w1", {A: 5, B: 5}, LEASE)
+    assert {event.id for event in claimed} == {event.id for event in ready}
+    assert {(event.worker, event.status, event.claimed) for event in claimed} == {("w1", Status.PROCESSING, START)}
+    assert horizon is not None
+    assert (horizon.fresh, horizon.heads) == (MINUTE, None)
+    assert (await store.horizon([A, B]))[0].fresh == MINUTE
+
+
+async def test_the_horizon_of_a_claim_has_heads_and_leases(store: AnyStore, clock: ManualClock) -> None:
+    await store.add([make_new(due=START - MINUTE)])
+    await store.claim("w1", {LANE: 1}, LEASE)
+    schedule = make_schedule()
+    await store.put_schedule(schedule)
+    await store.plant([make_head(schedule, due=START + HOUR)])
+    clock.advance(SECOND)
+    await store.add([make_new(due=START)])
+    claimed, horizon = await store.claim_with_horizon("w2", {LANE: 5}, LEASE)
+    assert len(claimed) == 1
+    assert horizon is not None
+    assert (horizon.fresh, horizon.heads, horizon.alone) == (None, HOUR - SECOND, LEASE - SECOND)
+
+
+async def test_a_claim_that_finds_nothing_has_no_horizon(store: AnyStore) -> None:
+    await store.add([make_new(due=START + HOUR)])
+    assert await store.claim_with_horizon("w1", {LANE: 5}, LEASE) == ([], None)
+
+
+async def test_a_claim_with_horizon_begins_at_the_frontier(store: AnyStore) -> None:
+    old, new = make_new(due=START - HOUR), make_new(due=START - SECOND)
+    await store.add([old, new])
+    seen = KnownFrontier({LANE: START - MINUTE}, START)
+    claimed, _ = await store.claim_with_horizon("w1", {LANE: 5}, LEASE, seen)
+    assert {event.id for event in claimed} <= {old.id, new.id}
+    assert new.id in {event.id for event in claimed}

@@ -212,6 +212,13 @@ async def the_path(tx: AnyTransaction) -> AsyncIterator[tuple[str, set[str], int
         yield f"claim_these {many}", {"events_pkey"}, many
         await tx.settle([given_back(event) for event in events], "w1")
         yield f"give {many} back", {"events_pkey"}, many
+    for many in (1, 100):
+        events, horizon = await tx.claim_with_horizon("w1", {LANE: many, "handler:other": many}, LEASE)
+        assert len(events) == many
+        assert horizon is not None
+        yield f"claim {many} with the horizon", {"events_fresh", "events_leased"}, many + 3
+        await tx.settle([given_back(event) for event in events], "w1")
+        yield f"give {many} back again", {"events_pkey"}, many
     for many, verdict in product((10, 1000), (completed, failed)):
         events = await tx.claim("w1", {LANE: many, "handler:other": many}, LEASE)
         assert len(events) == many
@@ -503,6 +510,7 @@ async def test_sqlite_steps_through_no_table_of_200_000_finished_events(
 
 INDEXES = {
     "claim": {"events_fresh"},
+    "claim_with_horizon": {"events_fresh", "events_heads", "events_leased"},
     "claim_interrupted": {"events_leased"},
     "horizon": {"events_fresh", "events_heads", "events_leased"},
     "due_heads": {"events_heads"},

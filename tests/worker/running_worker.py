@@ -113,6 +113,10 @@ class Watched:
         self.asked.append(sum(room.values()))
         return await self._store.claim(worker, room, *args)
 
+    async def claim_with_horizon(self, worker: str, room: Any, *args: Any) -> Any:
+        self.asked.append(sum(room.values()))
+        return await self._store.claim_with_horizon(worker, room, *args)
+
     async def settle(self, settlements: Sequence[Any], worker: str) -> Any:
         self.settled.append(len(settlements))
         self.settled_at.append(time.perf_counter())

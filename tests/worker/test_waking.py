@@ -63,6 +63,20 @@ async def test_a_worker_sleeps_until_the_next_event_is_due_and_is_never_early(ur
     assert watched.looks < 250, "it slept in between: otherwise it would have looked a thousand times"
 
 
+async def test_an_event_that_is_alone_takes_one_claim_and_one_settlement(url: str) -> None:
+    duly, watched, told, _ = greeter(url, poll_interval="60s", lease="10m")
+    async with duly:
+        now = await duly.store.now()
+        await duly.add_many(Timer(now + timedelta(milliseconds=200 + 50 * n), "greet") for n in range(10))
+        async with working(duly):
+            await until(lambda: watched.asleep, "it sleeps")
+            looks, claims = watched.looks, len(watched.asked)
+            await until(lambda: len(told.of(Completed)) == 10, "all are done")
+        assert watched.looks - looks <= 2, "each claim has told when the next event is ready"
+        assert len(watched.asked) - claims <= 13
+        assert watched.settled == [1] * 10
+
+
 async def test_an_event_from_another_process_wakes_a_sleeping_worker(url: str) -> None:
     duly, watched, told, greeted = greeter(url, poll_interval="60s", lease="10m")
     async with duly, working(duly):

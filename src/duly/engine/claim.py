@@ -35,6 +35,7 @@ class ClaimBatch(NamedTuple):
     skipped_heads: bool = False  # some due heads do not fire; their successors may be ready now
     left_heads_out: bool = False  # heads were not asked for, because none was due by the last horizon
     full: frozenset[str] = frozenset()  # lanes that have more due heads than were claimed
+    horizon: Horizon | None = None  # when more events become ready, if the claim has read it
 
     @property
     def found(self) -> bool:
@@ -46,6 +47,7 @@ class ClaimBatch(NamedTuple):
             self.skipped_heads or more.skipped_heads,
             self.left_heads_out or more.left_heads_out,
             self.full | more.full,
+            more.horizon or self.horizon,
         )
 
 
@@ -62,9 +64,12 @@ class Claims:
         self._read_at = 0.0  # when the horizon was last read, by time.monotonic
         self._held_back: set[Key] = set()  # tenants and destinations with ready events that limits keep from starting
 
-    async def take(self, budget: Mapping[str, int], *, all_lanes: bool = True) -> AsyncIterator[ClaimBatch]:
+    async def take(
+        self, budget: Mapping[str, int], *, all_lanes: bool = True, with_horizon: bool = False
+    ) -> AsyncIterator[ClaimBatch]:
         """Claims ready events until their leases end, at most ``budget[lane]`` of each lane; yields each batch as soon
-        as it is claimed. *all_lanes*: the budget has every lane that this worker serves now."""
+        as it is claimed. *all_lanes*: the budget has every lane that this worker serves now; *with_horizon*: reads the
+        horizon in the same statement, if that covers all of them."""
         rest = dict(budget)
         if self._heads is not None and self._heads.may_be_due:
             # Heads get at most half of the budget, and other events the rest, so that neither starves the other.
@@ -83,16 +88,19 @@ class Claims:
                 yield ClaimBatch(events)
         rest = {lane: free for lane, free in rest.items() if free > 0 and lane not in self._fair.limited}
         if rest:
-            yield ClaimBatch(await self._claim_oldest(rest))
+            yield await self._claim_oldest(rest, with_horizon=with_horizon and all_lanes and len(rest) == len(budget))
         self._held_back = self._fair.waiting() | (self._heads.fair.waiting() if self._heads else set())
 
-    async def _claim_oldest(self, budget: Mapping[str, int]) -> list[Event]:
+    async def _claim_oldest(self, budget: Mapping[str, int], *, with_horizon: bool) -> ClaimBatch:
         """The ordinary claim."""
-        worker, lease, as_of = self._claimant
-        events = await self._store.claim(worker, budget, lease, self._frontier.claim_begins(), as_of)
-        self._frontier.claimed(events)
+        (worker, lease, as_of), begins, horizon = self._claimant, self._frontier.claim_begins(), None
+        if with_horizon and as_of is None:
+            events, horizon = await self._store.claim_with_horizon(worker, budget, lease, begins)
+        else:
+            events = await self._store.claim(worker, budget, lease, begins, as_of)
+        self._frontier.claimed(events, with_horizon=horizon is not None)
         self._fair.taken_oldest(events, budget)
-        return self._told(events)
+        return ClaimBatch(self._told(events), horizon=None if horizon is None else self._noted(horizon))
 
     async def _claim_these(self, chosen: Sequence[Candidate], lanes: Sequence[str], free: int) -> list[Event]:
         ids, (worker, lease, as_of) = [one.id for one in chosen], self._claimant
@@ -117,7 +125,11 @@ class Claims:
 
     async def horizon(self, lanes: Sequence[str]) -> Horizon:
         """The time until events become ready in these lanes."""
-        horizon = await self._frontier.horizon(self._store, lanes, self._fair.limited) if lanes else NO_HORIZON
+        return self._noted(
+            await self._frontier.horizon(self._store, lanes, self._fair.limited) if lanes else NO_HORIZON
+        )
+
+    def _noted(self, horizon: Horizon) -> Horizon:
         self._read_at = time.monotonic()
         if self._heads is None:
             return horizon._replace(heads=None)

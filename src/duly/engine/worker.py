@@ -84,7 +84,7 @@ class Loop:
         if batch.events and self.lanes.busy and self.claims.horizon_is_recent:
             await asyncio.sleep(0)  # lets other tasks run; then claims on, because more events are ready
             return
-        horizon = await self.claims.horizon(self.lanes.open)
+        horizon = batch.horizon or await self.claims.horizon(self.lanes.open)
         if self.backoff.lasts:
             await self.backoff.read(self.store)
         next_ready = await self._interrupted_first(batch, horizon)
@@ -107,7 +107,8 @@ class Loop:
             await self.claims.begin_again(lane)
         left, sent = self.fair_queue.startable > 0, steady()
         if asked:
-            async for more in self.claims.take(asked, all_lanes=len(asked) == len(self.lanes.open)):
+            all_lanes, calm = len(asked) == len(self.lanes.open), not self.lanes.busy
+            async for more in self.claims.take(asked, all_lanes=all_lanes, with_horizon=calm):
                 await self.executor.learn_and_start(more.events, sent)
                 batch = batch.plus(more)
         self.lanes.claimed(batch.events, budget, batch.full)

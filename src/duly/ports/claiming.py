@@ -85,6 +85,13 @@ class ClaimPort(Protocol):
         ready before the frontier in *seen* may be missed. Here and below, events that became ready after *as_of* are
         left alone."""
 
+    async def claim_with_horizon(
+        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: KnownFrontier = NO_FRONTIER
+    ) -> tuple[list[Event], Horizon | None]:
+        """Claims as ``claim`` does, and reads the horizon of the same lanes; None if nothing was claimed. This horizon
+        has only events that become ready later: those that are ready now are claimed here or by somebody else, or are
+        more than there is room for."""
+
     async def claim_these(
         self,
         worker: str,

@@ -188,6 +188,24 @@ class StoreQueries(
         )
         return self.read_claims(rows, worker, lease)
 
+    async def claim_with_horizon(
+        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: KnownFrontier = NO_FRONTIER
+    ) -> tuple[list[Event], Horizon | None]:
+        rows = await self.ask(
+            "claim_with_horizon",
+            self.room(room, seen.fresh),
+            worker=worker,
+            lease=self.span(lease),
+            as_of=self.optional_instant(None),
+            lanes=self.listed(list(room)),
+            leased=self.optional_instant(seen.leased),
+        )
+        if not rows:
+            return [], None
+        now, *ready = self.readers.claimed.rest(rows[0])
+        horizon = Horizon(*(None if at is None else timedelta(microseconds=at - now) for at in ready))
+        return self.read_claims(rows, worker, lease), horizon
+
     async def claim_these(
         self,
         worker: str,

@@ -58,11 +58,13 @@ class Frontier:
         self._claimed_whole, self._claim_began = not self.whole_in, time.monotonic()
         return NO_FRONTIER if self._claimed_whole else self._seen
 
-    def claimed(self, events: Iterable[Event]) -> None:
+    def claimed(self, events: Iterable[Event], *, with_horizon: bool = False) -> None:
         """Notes where a claim ended. Events come oldest first by due time; a retried event became ready after its due
-        time, so this place is never too far."""
+        time, so this place is never too far. *with_horizon*: the claim has read the horizon too."""
         if self._claimed_whole:
             self._scanned(self._claim_began)
+        if with_horizon:
+            self._claimed_whole, self._looked_whole = False, self._claimed_whole
         ends = {event.lane: event.due - FRONTIER_MARGIN for event in events}
         self._seen = self._seen._replace(fresh={**self._seen.fresh, **ends})
 

@@ -142,7 +142,7 @@ RETURNING {e.claimed}, (SELECT {micros})
 -- The rows are selected by their ids alone, so that no wrong estimate of their number can turn the update into a scan.
 -- Instants that are the same for all rows are not returned with each row: a driver takes 1 µs to read one.
 
--- name: claim
+-- fragment: oldest
 -- Oldest first in each lane, starting where the last claim ended: while somebody holds a transaction open, the index
 -- still has the entries of all events that were claimed since.
 WITH picked AS MATERIALIZED (
@@ -157,7 +157,27 @@ WITH picked AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS found
 )
+
+-- name: claim
+{oldest}
 {take}
+
+-- name: claim_with_horizon
+-- Also returns when the next events of these lanes become ready, as the `horizon` does, so that a worker needs no second
+-- query for that. An event that is ready now is claimed here or by somebody else, or is more than the worker can take.
+-- (The subqueries depend on no row, so each of them runs once.)
+{oldest}
+{take},
+(SELECT (extract(epoch FROM min((
+    SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND NOT head AND ready > {now}
+    ORDER BY ready LIMIT 1))) * 1000000)::bigint FROM unnest(:lane::text[]) AS wanted (lane)),
+(SELECT (extract(epoch FROM min((
+    SELECT ready FROM duly.events WHERE lane = wanted.lane AND head AND ready IS NOT NULL
+    ORDER BY ready LIMIT 1))) * 1000000)::bigint FROM unnest(:lane::text[]) AS wanted (lane)),
+(SELECT (extract(epoch FROM min((
+    SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled > 0 AND ready IS NOT NULL
+    AND ready >= coalesce(:leased::timestamptz, '-infinity') ORDER BY ready LIMIT 1))) * 1000000)::bigint
+ FROM unnest(:lane::text[]) AS wanted (lane))
 
 -- name: claim_these
 -- The events that can still be claimed, in the given order. (The first comparison is with an expression over the given

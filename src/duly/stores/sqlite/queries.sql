@@ -89,6 +89,22 @@ WHERE id IN (
 )
 RETURNING {claimed}, :now
 
+-- name: claim_with_horizon
+-- Also returns when the next events of these lanes become ready, as the `horizon` does.
+UPDATE events
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
+    ready = :now + :lease
+WHERE id IN (
+    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= {as_of} ORDER BY ready LIMIT :free
+)
+RETURNING {claimed}, :now,
+          (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.unsettled = 0 AND NOT e.head AND e.ready > :now
+                       ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes)),
+          (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.head AND e.ready IS NOT NULL
+                       ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes)),
+          (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.unsettled > 0 AND e.ready IS NOT NULL
+                       ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes))
+
 -- name: claim_these
 -- The events that can still be claimed, in the given order. (CROSS JOIN: SQLite must begin with the given ids.)
 UPDATE events
