@@ -27,7 +27,7 @@ def test_the_app_can_be_a_setting(shell: Shell) -> None:
         ("shop:scheduler", "shop has no 'scheduler'; use --app shop:duly"),
         ("shop:greet", "shop:greet is a function, not a Duly; use --app shop:duly"),
         ("json", "json has no 'duly'; write `duly = Duly()` in it"),
-        ("shop.py", "name the module instead, such as --app shop:duly"),
+        ("shop.py", "write the name of the module instead, such as --app shop:duly"),
         ("./folder/shop.py:duly", "--app folder.shop:duly"),
         ("a shop", "expected module:duly"),
         ("broken", "cannot import broken: ZeroDivisionError: division by zero ("),
@@ -67,7 +67,7 @@ def test_an_app_that_names_its_own_database_is_refused_another(shell: Shell) -> 
     shell.write("fixed.py", APP.replace("Duly()", "Duly('sqlite:///own.db')"))
     done = shell("tick", "--app", "fixed", "--db", "sqlite:///other.db")
     assert done.code == 2
-    assert "leave --db out" in done.err
+    assert "remove --db" in done.err
     assert not list(shell.folder.glob("*.db"))
     assert shell("tick", "--app", "fixed", "--db", "sqlite:///own.db").code == 0
 
@@ -98,7 +98,7 @@ def test_an_app_without_handlers_still_serves_webhooks_and_requests(shell: Shell
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [([], "no app is named"), (["--app", "empty"], "empty has no handlers")], ids=["no app", "empty"]
+    ("words", "said"), [([], "no app is given"), (["--app", "empty"], "empty has no handlers")], ids=["no app", "empty"]
 )
 @pytest.mark.parametrize("command", ["worker", "serve", "tick"])
 def test_an_app_without_handlers_and_without_aiohttp_has_nothing_to_run(

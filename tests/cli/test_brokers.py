@@ -33,14 +33,14 @@ def test_events_and_schedules_can_go_to_a_broker(lite: Shell, words: list[str], 
     [
         (
             ["--to", "pigeon:post"],
-            "--to 'pigeon:post' names no place: expected one such as nats:orders.due; known: nats",
+            "--to 'pigeon:post' is not a destination: expected one such as nats:orders.due; known: nats",
         ),
-        (["--to", "nats"], "--to 'nats' names no place"),
+        (["--to", "nats"], "--to 'nats' is not a destination"),
         (["--to", "nats:"], "target.nats.subject: expected a subject such as orders.due"),
         (["--to", "celery:t", "--format", "standard"], "target.celery.format: is not known; known: task, queue"),
-        (["--to", "nats:a", "--webhook", "https://hooks.example"], "--webhook and --to are two places: give one"),
-        (["--to", "nats:a", "--target", "crm"], "--to and --target are two places: give one"),
-        (["--target", "crm", "--format", "standard"], "--format goes with --webhook or --to"),
+        (["--to", "nats:a", "--webhook", "https://hooks.example"], "--webhook and --to are two destinations: give one"),
+        (["--to", "nats:a", "--target", "crm"], "--to and --target are two destinations: give one"),
+        (["--target", "crm", "--format", "standard"], "--format can only be used with --webhook or --to"),
     ],
 )
 def test_a_place_that_no_broker_can_have_is_refused(lite: Shell, words: list[str], said: str) -> None:
@@ -67,38 +67,38 @@ def test_doctor_says_which_brokers_can_be_reached(lite: Shell) -> None:
         assert found["NATS"]["level"] == found["Redis"]["level"] == "fail"
         assert "Connect call failed" in found["NATS"]["found"]
         assert "refuses the credentials in its URL" in found["Redis"]["found"]
-        assert "what is due for it waits" in found["NATS"]["advice"]
+        assert "until then, events for it wait" in found["NATS"]["advice"]
 
 
 def test_doctor_tells_of_events_that_nothing_here_can_send(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     on.at("now", "--type", "x", "--to", "kafka:orders")
     on.at("+1h", "--type", "x", "--to", "kafka:orders")
     found = findings(on)["Kafka"]
-    assert (found["level"], found["found"]) == ("warn", "2 events to be sent, and DULY_KAFKA_URL is not set here")
+    assert (found["level"], found["found"]) == ("warn", "2 events to send, but DULY_KAFKA_URL is not set here")
     assert found["advice"] == "set DULY_KAFKA_URL where workers run"
     monkeypatch.setattr("duly.channels.brokers.registry.find_spec", lambda _: None)
     on.set(DULY_KAFKA_URL="kafka://localhost:9092", DULY_NATS_URL="nats://localhost:4222")
     found = findings(on)
-    assert found["Kafka"]["found"] == "2 events to be sent, and aiokafka is not installed here"
+    assert found["Kafka"]["found"] == "2 events to send, but aiokafka is not installed here"
     assert found["Kafka"]["advice"] == "pip install 'duly[kafka]' where workers run"
     assert (found["NATS"]["level"], found["NATS"]["found"]) == ("warn", "nats is not installed here")
-    assert on("doctor", "--app", "shop").out.count("no handler here") == 0
+    assert on("doctor", "--app", "shop").out.count("this app has no handler for it") == 0
 
 
 def test_serve_and_doctor_say_what_is_open_over_http(lite: Shell, spawn: Spawn) -> None:
     assert "over HTTP" not in findings(lite), "nobody asks for brokers"
     lite.set(DULY_KAFKA_URL="kafka://localhost:1")
-    closed = "brokers are closed; DULY_BROKER_ALLOW opens addresses to tenants"
+    closed = "requests may not name brokers; DULY_BROKER_ALLOW opens broker addresses to tenants"
     assert findings(lite)["over HTTP"]["found"] == closed
     allow = "kafka:{tenant}-*, nats:orders.{tenant}.>"
     lite.set(DULY_BROKER_ALLOW=allow)
     found = findings(lite)["over HTTP"]
-    assert (found["level"], found["found"]) == ("ok", f"open to tenants by DULY_BROKER_ALLOW: {allow}")
+    assert (found["level"], found["found"]) == ("ok", f"opened to tenants by DULY_BROKER_ALLOW: {allow}")
     url = f"sqlite:///{lite.folder}/duly.db"
     server = spawn("serve", "--port", "0", "--no-worker", DULY_DATABASE_URL=url, DULY_BROKER_ALLOW=allow)
     wait_until(lambda: "Over HTTP: " in server.output, told=lambda: server.output)
     assert server.stop() == 0
-    assert f"Over HTTP: open to tenants by DULY_BROKER_ALLOW: {allow}\n" in server.output
+    assert f"Over HTTP: opened to tenants by DULY_BROKER_ALLOW: {allow}\n" in server.output
 
 
 def test_a_bad_pattern_keeps_a_server_from_starting(lite: Shell) -> None:

@@ -21,7 +21,7 @@ def test_events_are_listed_with_the_columns_that_are_asked_for(on: Shell) -> Non
 def test_an_unknown_column_is_refused_with_the_known_ones(on: Shell, noun: str, columns: str, known: str) -> None:
     refused = on(noun, "list", "--columns", columns)
     assert refused.code == 2
-    assert "there is no such column. Known: " in refused.err
+    assert "there is no such column; known columns: " in refused.err
     assert (known in refused.err) == (known != "policies")
 
 

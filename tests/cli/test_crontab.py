@@ -114,7 +114,7 @@ def test_lines_in_a_zone_that_is_not_known_are_not_read_in_another() -> None:
     assert [job.command for job in read.jobs] == ["c"]
     assert [(one.line, one.text) for one in read.bad] == [(1, "CRON_TZ=Mars/Phobos"), (2, "@daily a"), (4, "@daily b")]
     assert "is not a time zone" in read.bad[0].reason
-    assert read.bad[1].reason == "its zone is not known: see line 1"
+    assert read.bad[1].reason == "its time zone is not valid: see line 1"
 
 
 def test_a_system_crontab_names_a_user() -> None:
@@ -137,14 +137,14 @@ def test_a_crontab_line_that_cannot_be_read_is_told_with_its_number_and_the_reas
         (2, "minute '61': 61 is out of range: 0 to 59; hour '25'"),
         (3, "neither a setting"),
         (4, "neither a setting"),
-        (5, "has a time, but not a command after it"),
-        (6, "has a time, but not a command after it"),
+        (5, "has a time, but no command after it"),
+        (6, "has a time, but no command after it"),
         (7, "is unknown; known: @yearly"),
-        (8, "nothing before its first %"),
+        (8, "has no command before its first %"),
         (9, "never comes"),
     ):
         assert reason in reasons[line]
-    assert bad("0 9 * * * echo", system=True) == {1: "has a time, but not a user and a command after it"}
+    assert bad("0 9 * * * echo", system=True) == {1: "has a time, but no user and command after it"}
 
 
 # -- naming
@@ -252,7 +252,7 @@ def test_options_decide_what_the_lines_become(tab: Shell, monkeypatch: pytest.Mo
     words = "--system --prefix etc- --type shell.run --mode shadow --paused --tenant acme".split()
     result = tab("schedules", "import", "-", *words)
     assert result.code == 0
-    assert result.err == "where the file names no zone, its times are read as UTC: --timezone says otherwise\n"
+    assert result.err == "the file names no time zone, so its times are read as UTC: use --timezone for another zone\n"
     made = listed(tab)
     assert any(name.startswith("etc-run-parts-") for name in made)
     one = made[named(made, "etc-backup")]
@@ -262,7 +262,7 @@ def test_options_decide_what_the_lines_become(tab: Shell, monkeypatch: pytest.Mo
 
 def test_a_system_crontab_without_its_option_is_warned_of(tab: Shell) -> None:
     tab.write("crontab", SYSTEM)
-    assert "is this a system crontab? Then add --system" in tab("schedules", "import", "crontab").err
+    assert "if this is a system crontab, add --system" in tab("schedules", "import", "crontab").err
 
 
 def test_a_schedule_from_elsewhere_is_not_overwritten(tab: Shell) -> None:
@@ -274,7 +274,7 @@ def test_a_schedule_from_elsewhere_is_not_overwritten(tab: Shell) -> None:
     result = tab("schedules", "import", "crontab", "--json")
     assert result.code == 1
     [refused] = [one for one in result.json["bad"] if one["line"] == 12]
-    assert f"a schedule {mail!r} that is not from a crontab exists already: give a --prefix" in refused["reason"]
+    assert f"a schedule {mail!r} that is not from a crontab already exists: give a --prefix" in refused["reason"]
     assert listed(tab)[mail] == before
     assert len(listed(tab)) == 5
 

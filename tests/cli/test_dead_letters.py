@@ -109,7 +109,7 @@ def test_all_dead_letters_are_discarded_with_the_reason(on: Shell, url: str) -> 
 def test_finding_no_dead_letters_says_so(on: Shell) -> None:
     for verb in ("replay", "discard"):
         result = on("events", verb, "--all")
-        assert (result.code, result.out, result.err) == (0, "", "no such dead letters\n")
+        assert (result.code, result.out, result.err) == (0, "", "no dead letters found\n")
     told = on("events", "replay", "--all", "--json").json
     assert told == {"replayed": 0, "last_ready_at": None, "left_alone": 0, "complete": True, "dry_run": False}
 
@@ -175,12 +175,12 @@ def test_without_a_terminal_a_replay_of_all_needs_yes(on: Shell, url: str, verb:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say --all; `duly events list --dead` shows them"),
+        ([], "give ids of dead letters, or --all; `duly events list --dead` shows them"),
         ([NOBODY, "--all"], "not both"),
-        ([NOBODY, "--error", "503"], "go with --all"),
-        ([NOBODY, "--dry-run"], "go with --all"),
-        ([NOBODY, "--limit", "3"], "go with --all"),
-        (["--error", "503", "--yes"], "say --all"),
+        ([NOBODY, "--error", "503"], "can only be used with --all"),
+        ([NOBODY, "--dry-run"], "can only be used with --all"),
+        ([NOBODY, "--limit", "3"], "can only be used with --all"),
+        (["--error", "503", "--yes"], "give ids of dead letters, or --all"),
         (["--all", "--limit", "0"], "--limit"),
         (["--all", "--due-from", "soon"], "due-from"),
         (["--all", "--failed-to", "soon"], "failed-to"),
@@ -289,8 +289,8 @@ def test_a_replay_whose_store_fails_keeps_what_is_done_and_says_how_to_go_on(
     assert result.code == 1
     assert result.out.startswith("4 dead letters replayed in ")
     error, advice = result.err.splitlines()
-    assert error.startswith("duly: the database is away: check that the database runs")
-    assert advice == "4 of 9 are replayed; run it again for the others"
+    assert error.startswith("duly: the database is away: check that the database is running")
+    assert advice == "4 of 9 are replayed; run the command again for the others"
     assert on("events", "replay", "--all", "--yes").out.startswith("5 dead letters replayed in ")
     assert [len(on.show(id)["history"]) for id in ids] == [2] * 9
 
@@ -306,7 +306,7 @@ def test_an_interruption_ends_a_replay_between_two_transactions(
     summary, advice = process.output.splitlines()[-2:]
     done = int(summary.split()[0].replace(",", ""))
     assert 0 < done < 20_000
-    assert advice == f"interrupted: {done:,} of 20,000 are replayed; run it again for the others"
+    assert advice == f"interrupted: {done:,} of 20,000 are replayed; run the command again for the others"
     assert left(on) == 20_000 - done
     assert "Traceback" not in process.output
 
@@ -319,5 +319,5 @@ def test_dead_letters_that_somebody_else_has_locked_are_left_alone_and_told(on: 
         other.execute("SELECT 1 FROM duly.events WHERE id = %s FOR UPDATE", [ids[1]])
         result = on("events", "replay", "--all", "--yes")
         assert result.code == 1
-        assert result.err == "1 other left alone: somebody else was changing them just then\n"
+        assert result.err == "1 other not changed: another request was changing them at that moment\n"
     assert statuses(on, ids) == ["PENDING", "FAILED", "PENDING"]

@@ -28,7 +28,7 @@ def test_the_demo_ends_by_itself_and_shows_timers_a_schedule_birthdays_and_retri
 ) -> None:
     demo = spawn("demo", "--for", "14s")
     assert demo.wait() == 0
-    assert "Starting anew" in demo.output
+    assert "Starting with a new database" in demo.output
     assert f"kill -9 {demo.pid}" in demo.output
     lines = [line.split() for line in demo.output.splitlines() if line[:2].isdigit()]
     fired = [line[2] for line in lines if line[1] == "fired"]
@@ -76,7 +76,7 @@ def test_nothing_is_lost_when_the_demo_is_killed_in_the_middle(
     assert second.stop(signal.SIGINT) == 0
     assert f"{waiting} waiting" in second.output.splitlines()[0]
     assert "interrupted by a crash" in second.output.splitlines()[0]
-    assert "a crash interrupted it: delivering it again" in second.output
+    assert "interrupted by a crash: delivered again, on its own" in second.output
     assert {after[id].interruptions for id, status in added.items() if status is Status.PROCESSING} == {1}
 
 

@@ -50,7 +50,7 @@ def test_a_missing_database_fails_and_the_other_checks_are_left_out(shell: Shell
     done = shell("doctor", "--db", "postgresql://ada:secret@127.0.0.1:1/x")
     assert done.code == 1
     assert "FAIL  database" in done.out
-    assert "check that the database runs" in done.out
+    assert "check that the database is running" in done.out
     assert "secret" not in done.out + done.err
     assert shell("doctor", "--db", "sqlite:///nowhere.db").code == 1
 
@@ -82,7 +82,7 @@ def test_due_events_without_a_handler_in_the_app_are_a_warning(on: Shell) -> Non
     found = checks(on, "--app", "shop")["handlers"]
     assert found["level"] == "warn"
     assert "handler:lost: 1 event" in found["found"]
-    assert on("doctor", "--app", "shop").out.count("no handler here") == 1
+    assert on("doctor", "--app", "shop").out.count("this app has no handler for it") == 1
 
 
 def test_overdue_events_and_dead_letters_are_warnings(on: Shell) -> None:
@@ -148,7 +148,10 @@ def keyed(on: Shell) -> Shell:
 def test_targets_that_are_open_and_can_be_opened_pass(keyed: Shell) -> None:
     found = checks(keyed)
     assert (found["targets"]["level"], found["targets"]["found"]) == ("ok", "none is parked")
-    assert (found["secrets"]["level"], found["secrets"]["found"]) == ("ok", "DULY_SECRET_KEY opens 1 target")
+    assert (found["secrets"]["level"], found["secrets"]["found"]) == (
+        "ok",
+        "DULY_SECRET_KEY decrypts the secrets of 1 target",
+    )
     assert found["webhooks"]["found"].startswith("aiohttp ")
 
 
@@ -190,7 +193,7 @@ def test_webhooks_that_this_host_cannot_send_or_sign_are_a_warning(on: Shell, mo
     assert unsigned["handlers"]["level"] == "ok"
     monkeypatch.setattr("duly.wiring.find_spec", lambda _: None)
     unsent = checks(on)["webhooks"]
-    assert (unsent["level"], unsent["found"]) == ("warn", "1 event to be sent, and aiohttp is not installed here")
+    assert (unsent["level"], unsent["found"]) == ("warn", "1 event to send, but aiohttp is not installed here")
     assert "pip install 'duly[webhooks]'" in unsent["advice"]
 
 
@@ -227,7 +230,7 @@ def test_a_row_that_contradicts_itself_fails_with_the_event_and_what_is_wrong(on
     break_rows(url, "UPDATE duly.events SET ready = created")
     found = checks(on)["rows"]
     assert (found["level"], found["found"]) == ("fail", f"event {id} would be claimed before it is due")
-    assert "if somebody wrote to the tables by hand, undo that" in found["advice"]
+    assert "if somebody changed the tables by hand, undo the change" in found["advice"]
     assert on("doctor").code == 1
 
 

@@ -73,12 +73,12 @@ def test_the_last_page_of_events_does_not_promise_another(on: Shell) -> None:
     two = [on.at("+1h", "--type", "greet") for _ in range(2)][::-1]
     assert on("events", "list", "--limit", 2, "--json").json["next"] is None
     assert on("events", "list", "--limit", 2).err == ""
-    assert on("events", "list", "--limit", 1).err == f"there are more: add --after {two[0]}\n"
+    assert on("events", "list", "--limit", 1).err == f"for the next page, add --after {two[0]}\n"
 
 
 def test_a_list_without_events_says_so(on: Shell) -> None:
     done = on("events", "list")
-    assert (done.code, done.out, done.err) == (0, "", "no such events\n")
+    assert (done.code, done.out, done.err) == (0, "", "no events found\n")
     assert on("events", "list", "--json").json == {"events": [], "next": None}
 
 

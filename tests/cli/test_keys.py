@@ -138,7 +138,7 @@ def test_the_name_of_a_key_may_look_like_an_id(on: Shell) -> None:
     [
         (["create"], "NAME"),
         (["create", "x", "--scope", "root"], "read, write, admin"),
-        (["create", "x", "--expires", "soon"], "expires: 'soon' cannot be read"),
+        (["create", "x", "--expires", "soon"], "expires: 'soon' is not a valid time"),
         (["create", "x", "--expires", "-1h"], "not in the future"),
         (["create", "x", "--rate", "often"], "a rate such as"),
         (["create", "x", "--tenant", ""], "tenant"),

@@ -131,7 +131,7 @@ def test_the_printed_sql_of_an_unreachable_database_is_for_an_empty_one(shell: S
 def test_migrating_a_database_that_cannot_be_reached_fails(shell: Shell) -> None:
     done = shell("migrate", "--db", "postgresql://127.0.0.1:1/x")
     assert done.code == 1
-    assert "check that the database runs" in done.err
+    assert "check that the database is running" in done.err
 
 
 def test_migrating_as_a_user_without_rights_says_so(shell: Shell, clean_postgres: str) -> None:

@@ -63,7 +63,7 @@ def test_a_change_that_ends_a_schedule_says_so_and_a_new_one_that_is_over_is_ref
     assert refused.code == 2
     assert "rule: it is over before it begins: its last was 2020-01-01T00:00:00Z, and nothing would fire" in refused.err
     schedules(lite, "put", "it", *DAILY)
-    assert "it has ended: there is no next" in schedules(lite, "put", "it", *over)
+    assert "it has ended: there is no next event" in schedules(lite, "put", "it", *over)
 
 
 def test_the_delay_of_a_rule_is_counted_from_now(lite: Shell) -> None:
@@ -97,7 +97,10 @@ def test_putting_a_schedule_makes_the_database_and_reading_does_not(shell: Shell
     assert "`duly migrate`" in shell("schedules", "list").err
     assert not (shell.folder / "new.db").exists()
     told = shell("schedules", "put", "it", *DAILY)
-    assert (told.code, told.err) == (0, f"there was no database file {shell.folder / 'new.db'}: a new one was made\n")
+    assert (told.code, told.err) == (
+        0,
+        f"there was no database file {shell.folder / 'new.db'}: a new one was created\n",
+    )
     assert names(shell) == ["it"]
 
 
@@ -142,11 +145,11 @@ def test_one_refused_schedule_of_a_list_does_not_keep_the_others(lite: Shell) ->
 @pytest.mark.parametrize(
     ("text", "words", "code", "said"),
     [
-        ("{", [], 2, "is not JSON"),
+        ("{", [], 2, "is not valid JSON"),
         ("7", [], 2, "expected an object"),
         ('{"type": "x", "rule": {"every": "1h"}}', [], 2, "name: is missing"),
         ('{"name": "a", "type": "x", "rule": {"every": "1h"}}', ["b"], 2, "'a' is not 'b'"),
-        ("[]", ["b"], 2, "leave NAME out"),
+        ("[]", ["b"], 2, "remove NAME"),
         (None, [], 1, "cannot read some.json: No such file"),
     ],
 )

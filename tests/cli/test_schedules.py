@@ -85,7 +85,7 @@ def test_pages_of_schedules_follow_one_another_across_tenants(lite: Shell) -> No
         after = ["--after", page["next"]]
     assert seen == everything
     assert names(lite, "--tenant", "default", "--after", "c/d") == ["e"]
-    assert lite("schedules", "list", "--limit", 3).err == "there are more: add --after a\n"
+    assert lite("schedules", "list", "--limit", 3).err == "for the next page, add --after a\n"
     assert lite("schedules", "list", "--after", "zz").err == "no more schedules\n"
 
 
@@ -142,7 +142,7 @@ def test_show_tells_all_of_a_schedule(on: Shell, columns: int) -> None:
         "greet",
         "held while paused",
         "paused         2",
-        "in a gap: right after it; shown twice: the first time",
+        "gap: right after the gap; overlap: the first time",
         "exclude        SAT, WED",
         "jitter         1m",
         "rests on",
@@ -226,7 +226,7 @@ def test_a_schedule_can_be_previewed_by_its_name(on: Shell) -> None:
 
 def test_a_preview_of_a_schedule_that_never_fires_again_says_so(shell: Shell) -> None:
     result = shell("schedules", "preview", "--once", "2020-01-01T00:00:00Z")
-    assert (result.code, result.out, result.err) == (0, "", "it never fires from then on\n")
+    assert (result.code, result.out, result.err) == (0, "", "it never fires after that\n")
 
 
 def test_the_templates_are_listed(shell: Shell) -> None:
@@ -240,10 +240,10 @@ def test_the_templates_are_listed(shell: Shell) -> None:
 
 def test_a_pause_holds_the_next_event_and_a_resumption_releases_it(on: Shell) -> None:
     schedules(on, "put", "it", *DAILY)
-    assert schedules(on, "pause", "it") == "it is paused: nothing of it starts until it is resumed\n"
+    assert schedules(on, "pause", "it") == "it is paused: no event of it starts until it is resumed\n"
     assert schedules(on, "pause", "it") == "it was paused already\n"
     assert shown(on, "it")["held"] == "paused"
-    assert schedules(on, "resume", "it").startswith("it goes on: nothing was missed while it was paused; next 20")
+    assert schedules(on, "resume", "it").startswith("it is resumed: nothing was missed while it was paused; next 20")
     assert schedules(on, "resume", "it").startswith("it was not paused; next 20")
 
 
@@ -251,7 +251,7 @@ def test_occurrences_that_a_command_passes_over_are_told_with_the_command_that_f
     schedules(on, "put", "it", "--type", "x", "--every", "1h")
     told = schedules(on, "reschedule", "it", "+3h30m")
     assert "passed over: 2 occurrences, 20" in told
-    assert "to fire the first one, once its time has come: duly schedules backfill it --from 20" in told
+    assert "to fire the first one, once it is due: duly schedules backfill it --from 20" in told
     assert "passed over" not in schedules(on, "reschedule", "it", "+1h")
     assert "passed over: 1 occurrence, 20" in schedules(on, "skip", "it")
     [skipped] = json.loads(schedules(on, "skip", "it", "--json"))["schedules"]
@@ -300,7 +300,7 @@ def test_the_command_for_an_occurrence_that_an_edit_puts_into_the_past_fires_it(
 
 @pytest.mark.parametrize(
     ("passed", "said"),
-    [([], "were left out; next 20"), (["--passed", "fire"], "fire by its misfire policy; next 2020-01-01 09:00:00")],
+    [([], "were skipped; next 20"), (["--passed", "fire"], "fire by its misfire policy; next 2020-01-01 09:00:00")],
 )
 def test_a_resumption_tells_what_becomes_of_passed_over_occurrences(lite: Shell, passed: list[str], said: str) -> None:
     async def pause_it(duly: Duly) -> None:
@@ -309,7 +309,7 @@ def test_a_resumption_tells_what_becomes_of_passed_over_occurrences(lite: Shell,
 
     long_ago("sqlite:///duly.db", pause_it)
     told = schedules(lite, "resume", "it", *passed)
-    assert re.match(r"it goes on: [\d,]+ occurrences missed while it was paused ", told)
+    assert re.match(r"it is resumed: [\d,]+ occurrences missed while it was paused ", told)
     assert said in told
 
 
@@ -330,7 +330,7 @@ def test_a_trigger_fires_now_and_leaves_the_next_event_alone(on: Shell) -> None:
 
 def test_a_trigger_of_a_shadow_says_that_nothing_is_delivered(lite: Shell) -> None:
     schedules(lite, "put", "canary", *DAILY, "--mode", "shadow")
-    assert "SKIPPED, a shadow: recorded, and not delivered" in schedules(lite, "trigger", "canary")
+    assert "SKIPPED, shadow mode: recorded, not delivered" in schedules(lite, "trigger", "canary")
 
 
 def test_a_trigger_that_waits_for_the_limit_of_its_schedule_says_so(lite: Shell) -> None:
@@ -451,7 +451,7 @@ WRONG_USE = [
     (["put", "it", "--type", "x"], "--cron"),
     (["put", "it", *DAILY, "--every", "1h"], "--cron and --every"),
     (["put", "it", "--cron", "@daily"], "--type"),
-    (["put", *DAILY], "name the schedule"),
+    (["put", *DAILY], "give the name of the schedule"),
     (["put", "it", *DAILY, "--at", "09:00"], "--yearly"),
     (["put", "it", *DAILY, "--anchor", "now"], "--every or --rrule"),
     (["put", "it", *DAILY, "--depends-on", "load"], "--within"),

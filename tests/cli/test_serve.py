@@ -81,7 +81,7 @@ def test_only_paths_without_data_of_tenants_need_no_key(shell: Shell, spawn: Spa
 def test_serve_does_not_start_beyond_this_machine_without_keys(shell: Shell) -> None:
     refused = shell("serve", "--host", "0.0.0.0", "--port", "0", "--db", lite(shell))
     assert refused.code == 2
-    assert "can be reached from other machines, and there is no API key yet" in refused.err
+    assert "can be reached from other machines, but there is no API key yet" in refused.err
     assert "duly keys create" in refused.err
 
 

@@ -77,7 +77,7 @@ def test_a_rotated_secret_signs_beside_the_old_one(keyed: Shell, receiver: Recei
     done = keyed("targets", "rotate", "crm", "--keep", "2h")
     assert done.code == 0
     new = done.out.splitlines()[1].removeprefix("secret ")
-    assert "the old secret signs as well for 2h" in done.err
+    assert "requests are signed with the old secret as well for 2h" in done.err
     keyed.at("now", "--type", "x", "--target", "crm")
     keyed("tick")
     [got] = receiver.received
@@ -220,7 +220,7 @@ def test_the_events_of_a_disabled_target_wait_until_it_is_enabled(keyed: Shell, 
     refused = keyed("targets", "probe", "crm")
     assert refused.code == 1
     assert "disabled until a person enables it" in refused.err
-    assert targets(keyed, "enable", "crm") == "crm is enabled: 1 event that waited for it can start\n"
+    assert targets(keyed, "enable", "crm") == "crm is enabled: 1 event that waited for it may start\n"
     assert keyed("tick").out.startswith("1 completed;")
     assert shown(keyed, "crm")["waiting"] == 0
     acts = [(entry["act"], entry["detail"]) for entry in shown(keyed, "crm")["history"]][1:]
@@ -264,7 +264,7 @@ def test_a_target_that_answered_410_is_disabled_and_a_parked_one_can_be_probed(
     keyed("tick")
     assert "NEXT TRY" in targets(keyed, "list")
     assert "503 Service Unavailable" in targets(keyed, "show", "crm")
-    assert targets(keyed, "probe", "crm") == "crm is to be tried by the next worker that looks\n"
+    assert targets(keyed, "probe", "crm") == "crm is tried by the next worker that checks it\n"
     assert keyed("tick").out.startswith("1 completed;")
     assert shown(keyed, "crm")["parked"] is None
 
@@ -293,9 +293,9 @@ def test_one_refused_target_of_several_does_not_keep_the_others(keyed: Shell) ->
 def test_limits_of_a_target_are_shown_and_removed(keyed: Shell) -> None:
     put(keyed, "crm", HOOK)
     told = targets(keyed, "limit", "crm", "--concurrency", 5, "--rate", "600/m")
-    assert told == "crm may have 5 at once from each worker, 10/s from all of them together\n"
+    assert told == "crm may have 5 at once from each worker, 10/s from all workers together\n"
     told = targets(keyed, "limit", "--rate", "2/h", "--tenant", "acme")
-    assert told == "all destinations of acme may have 2/h from all of them together\n"
+    assert told == "all destinations of acme may have 2/h from all workers together\n"
     targets(keyed, "limit", "https://X.example/", "--concurrency", 3)
     listed = json.loads(targets(keyed, "destinations", "--json"))["destinations"]
     assert [(one["tenant"], one["destination"], one["concurrency"], one["rate"]) for one in listed] == [
@@ -309,7 +309,7 @@ def test_limits_of_a_target_are_shown_and_removed(keyed: Shell) -> None:
         drawn = targets(keyed, "destinations")
         assert "all destinations" in drawn
         assert "5 at once, 10/s" in drawn
-    assert targets(keyed, "limit", "crm", "--rate", "1/s") == "crm may have 1/s from all of them together\n"
+    assert targets(keyed, "limit", "crm", "--rate", "1/s") == "crm may have 1/s from all workers together\n"
     assert targets(keyed, "limit", "crm", "--none") == "crm is not limited\n"
     assert shown(keyed, "crm")["concurrency"] is None
 
@@ -335,14 +335,16 @@ def test_pages_of_targets_follow_one_another_without_gaps_or_repeats(keyed: Shel
                     break
                 after = ["--after", page["next"]]
             assert len(seen) == len(set(seen)) == many - len(tenant) // 2
-    assert "there are more: add --after" in keyed("targets", "list", "--limit", 1).err
-    assert "there are more: add --after ''" in keyed("targets", "destinations", "--limit", 1, "--tenant", "default").err
+    assert "for the next page, add --after" in keyed("targets", "list", "--limit", 1).err
+    assert (
+        "for the next page, add --after ''" in keyed("targets", "destinations", "--limit", 1, "--tenant", "default").err
+    )
 
 
 def test_a_list_without_targets_says_so(keyed: Shell) -> None:
     assert keyed("targets", "list").err == "no targets\n"
     assert keyed("targets", "list", "--after", "x").err == "no more targets\n"
-    assert keyed("targets", "destinations").err == "no limits, and nothing is parked\n"
+    assert keyed("targets", "destinations").err == "no limits, and no destination is parked\n"
     missing = keyed("targets", "show", "nowhere")
     assert (missing.code, missing.err) == (1, "duly: there is no target 'nowhere' in tenant 'default'\n")
 
@@ -403,13 +405,13 @@ def test_resealing_encrypts_all_targets_with_the_new_key_so_that_the_old_one_can
     put(keyed, "c", HOOK, "--tenant", "acme")
     keyed.set(DULY_SECRET_KEY=f"{NEWER},{KEY}")
     put(keyed, "d", HOOK)
-    assert targets(keyed, "reseal", "--tenant", "acme") == "sealed 1 target anew; 0 had the first key already\n"
-    assert targets(keyed, "reseal") == "sealed 2 targets anew; 2 had the first key already\n"
+    assert targets(keyed, "reseal", "--tenant", "acme") == "encrypted 1 target again; 0 used the first key already\n"
+    assert targets(keyed, "reseal") == "encrypted 2 targets again; 2 used the first key already\n"
     assert json.loads(targets(keyed, "reseal", "--json")) == {"resealed": 0, "unchanged": 4, "closed": []}
     assert "resealed" in [entry["act"] for entry in shown(keyed, "a")["history"]]
     keyed.set(DULY_SECRET_KEY=NEWER)
     found = json.loads(keyed("doctor", "--json").out)
-    assert "DULY_SECRET_KEY opens 4 targets" in json.dumps(found)
+    assert "DULY_SECRET_KEY decrypts the secrets of 4 targets" in json.dumps(found)
     targets(keyed, "rotate", "a")
 
 
@@ -420,10 +422,10 @@ def test_a_target_that_no_key_decrypts_is_named_and_the_others_are_encrypted_ane
     keyed.set(DULY_SECRET_KEY=f"{NEWER},{THIRD}")
     done = keyed("targets", "reseal")
     assert done.code == 1
-    assert done.out == "sealed 1 target anew; 0 had the first key already\n"
-    assert "target lost cannot be opened by any key in DULY_SECRET_KEY" in done.err
+    assert done.out == "encrypted 1 target again; 0 used the first key already\n"
+    assert "target lost cannot be decrypted with any key in DULY_SECRET_KEY" in done.err
     keyed.set(DULY_SECRET_KEY=f"{NEWER},{KEY}")
-    assert targets(keyed, "reseal") == "sealed 1 target anew; 1 had the first key already\n"
+    assert targets(keyed, "reseal") == "encrypted 1 target again; 1 used the first key already\n"
     keyed.set(DULY_SECRET_KEY="")
     refused = keyed("targets", "reseal")
     assert refused.code == 2

@@ -126,7 +126,7 @@ def test_after_two_hyphens_nothing_is_an_option(shell: Shell) -> None:
 
 def test_the_option_json_takes_no_value(shell: Shell) -> None:
     done = shell("events", "list", "--json=yes")
-    assert (done.code, done.err) == (2, "duly: --json is on or off: give it without a value\n")
+    assert (done.code, done.err) == (2, "duly: --json takes no value: write only --json\n")
 
 
 @pytest.mark.parametrize("subject", ["users", "schedules"])
@@ -151,7 +151,7 @@ def test_a_bad_setting_names_the_variable_and_nothing_starts(shell: Shell) -> No
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgresql://ada:secret@127.0.0.1:1/x", "check that the database runs"),
+        ("postgresql://ada:secret@127.0.0.1:1/x", "check that the database is running"),
         ("postgresql://127.0.0.1:port/x", "URL cannot be used"),
         ("sqlite:////etc/passwd", "not a Duly database"),
         ("sqlite:///nowhere.db", "`duly migrate`"),

@@ -84,7 +84,7 @@ def test_a_quoted_cell_may_hold_commas_quotes_and_lines_and_the_count_goes_on() 
 
 @pytest.mark.parametrize(("row", "cells"), [("Ada,Lovelace", 2), (f"{ADA},", 5), (f"{ADA},x,y", 6)])
 def test_a_row_with_too_few_or_too_many_cells_is_bad(row: str, cells: int) -> None:
-    assert read(f"{HEADER}\n{row}\n{ADA}\n") == {2: f"has {cells} cells where the header has 4", 3: AS_READ}
+    assert read(f"{HEADER}\n{row}\n{ADA}\n") == {2: f"has {cells} columns, but the header has 4", 3: AS_READ}
 
 
 def test_objects_and_single_attributes_have_columns() -> None:
@@ -116,17 +116,17 @@ def test_an_unknown_column_is_refused_at_once_and_the_known_ones_are_named() -> 
 
 
 def test_a_missing_column_is_refused_unless_rows_have_keys() -> None:
-    assert "lacks date_of_birth, timezone" in refused("first_name,last_name\n")
+    assert "has no column date_of_birth, timezone" in refused("first_name,last_name\n")
     assert read("key,timezone\nada,Asia/Tokyo\n") == {2: {"key": "ada", "timezone": "Asia/Tokyo"}}
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
-    assert "'timezone' is there twice" in refused(f"{HEADER},timezone\n")
+    assert "'timezone' is given twice" in refused(f"{HEADER},timezone\n")
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
 def test_another_separator_is_recognised(mark: str) -> None:
-    assert "separated by commas" in refused(HEADER.replace(",", mark))
+    assert "separate columns by commas" in refused(HEADER.replace(",", mark))
 
 
 @pytest.mark.parametrize("text", ["", "\ufeff", "\n\n"])
@@ -203,10 +203,10 @@ def test_each_line_is_an_object() -> None:
     [
         (b"[1]", "expected an object with a user's fields, not list"),
         (b'"Ada"', "not str"),
-        (b"{", "is not JSON"),
-        (b"{} {}", "is not JSON"),
-        (b'{"a": NaN}', "is not JSON"),
-        (b"[" * 5000, "is not JSON"),
+        (b"{", "is not valid JSON"),
+        (b"{} {}", "is not valid JSON"),
+        (b'{"a": NaN}', "is not valid JSON"),
+        (b"[" * 5000, "is not valid JSON"),
         (b'{"first_name": "Zo\xeb"}', "is not text in UTF-8"),
     ],
 )

@@ -93,13 +93,13 @@ def test_bad_lines_are_told_with_all_their_problems_and_the_good_ones_kept(on: S
     assert result.out.startswith("2 added, 0 changed, 0 unchanged, 2 refused in ")
     first, second = result.err.splitlines()
     assert first.startswith("line 3: date_of_birth: 1990-02-30 is no date: 1990-02 has 28 days; timezone: ")
-    assert second == "line 4: has 2 cells where the header has 5"
+    assert second == "line 4: has 2 columns, but the header has 5"
     assert keys(on) == {"u0", "u2"}
 
 
 def test_bad_lines_go_to_a_file_if_one_is_given(on: Shell) -> None:
     result = import_(on, "\n".join([HEADER, row(0, zone="Mars"), row(1)]), "--errors", "bad.jsonl")
-    assert (result.code, result.err) == (1, "what was refused is in bad.jsonl\n")
+    assert (result.code, result.err) == (1, "refused lines are in bad.jsonl\n")
     [line] = (on.folder / "bad.jsonl").read_text().splitlines()
     told = json.loads(line)
     assert (told["line"], [problem["path"] for problem in told["problems"]]) == (2, ["timezone"])
@@ -114,7 +114,7 @@ def test_bad_lines_do_not_go_to_the_file_that_is_read(lite: Shell, errors: str, 
     (lite.folder / "hard").hardlink_to(lite.folder / "people.csv")
     result = lite("users", "import", "people.csv", "--errors", errors, *words)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"duly: --errors {Path(errors)} is the file that is to be imported: ")
+    assert result.err.startswith(f"duly: --errors {Path(errors)} is the file to import: ")
     assert (lite.folder / "people.csv").read_text() == people(2)
     assert keys(lite) == set()
 
@@ -270,7 +270,7 @@ def test_on_a_terminal_an_import_shows_one_moving_line_of_progress(shell: Shell)
         os.close(terminal)
         _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 1
-    assert b"line 5: has 1 cells" in drawn
+    assert b"line 5: has 1 columns" in drawn
     assert b"3 added" in drawn
     assert b"\x1b[?25l" in drawn  # the cursor is hidden while it moves
 
@@ -315,8 +315,8 @@ def test_an_import_whose_store_fails_keeps_what_is_stored_and_says_how_to_go_on(
     assert result.code == 1
     assert result.out.startswith("4 added, ")
     error, advice = result.err.splitlines()
-    assert error.startswith("duly: the database is away: check that the database runs")
-    assert advice.endswith("go on with --from-line 6")
+    assert error.startswith("duly: the database is away: check that the database is running")
+    assert advice.endswith("continue with --from-line 6")
     assert import_(on, people(9), "--from-line", 6).out.startswith("5 added, ")
     assert len(keys(on)) == 9
 
@@ -378,5 +378,5 @@ def test_an_import_whose_file_cannot_be_read_to_the_end_keeps_what_came_before(
     assert result.code == 1
     assert keys(on) == {"ada"}
     error, advice = result.err.splitlines()
-    assert error == "duly: cannot read on after line 2: Input/output error"
-    assert advice.endswith("go on with --from-line 3")
+    assert error == "duly: cannot read the file after line 2: Input/output error"
+    assert advice.endswith("continue with --from-line 3")

@@ -60,7 +60,7 @@ def test_text_that_is_no_json_is_told_with_an_example_and_with_all_else_that_is_
     assert result.code == 2
     said = {problem["path"]: problem["message"] for problem in result.error["problems"]}
     assert set(said) == {"timezone", "target", "attributes"}
-    assert said["target"].startswith("is not JSON: ")
+    assert said["target"].startswith("is not valid JSON: ")
     assert said["target"].endswith("""as in --target '{"webhook": "https://…"}'""")
     assert said["attributes"].endswith("""as in --attributes '{"plan": "gold"}'""")
 
@@ -71,7 +71,7 @@ def test_an_update_with_text_that_is_no_json_changes_nothing(lite: Shell, option
     result = lite("users", "update", "ada", f"--{option}", "plan=gold", "--leap", "never", "--json")
     assert result.code == 2
     assert {problem["path"] for problem in result.error["problems"]} == {option, "leap"}
-    assert "is not JSON" in result.err
+    assert "is not valid JSON" in result.err
     assert shown(lite, "ada")[option] in (None, {})
 
 
@@ -232,7 +232,7 @@ def test_pages_of_users_follow_one_another_the_newest_first(on: Shell) -> None:
             break
         after = ["--after", page["next"]]
     assert seen == everybody
-    assert on("users", "list", "--limit", 2).err == f"there are more: add --after {everybody[1]}\n"
+    assert on("users", "list", "--limit", 2).err == f"for the next page, add --after {everybody[1]}\n"
     assert on("users", "list", "--after", everybody[-1]).err == "no more users\n"
 
 
@@ -300,9 +300,9 @@ def test_every_optional_field_of_a_user_can_be_removed(on: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["update", "ada"], "say what to change"),
-        (["update", "ada", "--clear", "timezone"], "what can be taken away is key, anniversary"),
-        (["update", "ada", "--clear", "leap", "--leap", "skip"], "contradict"),
+        (["update", "ada"], "nothing to change"),
+        (["update", "ada", "--clear", "timezone"], "only these can be removed: key, anniversary"),
+        (["update", "ada", "--clear", "leap", "--leap", "skip"], "cannot be used together"),
         (["update", "ada", "--timezone", "Mars"], "timezone: "),
         (["update"], "update --help"),
         (["list", "--after", "ada"], "after: 'ada' is not a user's id"),
@@ -389,22 +389,22 @@ def test_refresh_lets_everybody_have_the_events_of_a_new_type(on: Shell) -> None
     for _ in range(3):
         added(on)
     on.write("nameday.py", NAMEDAY)
-    assert users(on, "refresh", "--app", "nameday") == "3 users looked at, 3 events changed\n"
-    assert users(on, "refresh", "--app", "nameday") == "3 users looked at, 0 events changed\n"
+    assert users(on, "refresh", "--app", "nameday") == "3 users checked, 3 events changed\n"
+    assert users(on, "refresh", "--app", "nameday") == "3 users checked, 0 events changed\n"
 
 
 def test_without_an_app_refresh_says_which_types_it_knows(on: Shell) -> None:
     added(on)
     result = on("users", "refresh")
-    assert (result.code, result.out) == (0, "1 user looked at, 0 events changed\n")
-    assert "without --app, only the event types that come with Duly were asked: anniversary, birthday" in result.err
+    assert (result.code, result.out) == (0, "1 user checked, 0 events changed\n")
+    assert "without --app, only Duly's own event types were applied: anniversary, birthday" in result.err
 
 
 def test_a_user_whom_a_type_cannot_use_is_told_of_and_the_exit_code_is_1(on: Shell) -> None:
     id = added(on)["id"]
     on.write("odd.py", ODD)
     result = on("users", "refresh", "--app", "odd")
-    assert (result.code, result.out) == (1, "1 user looked at, 0 events changed\n")
+    assert (result.code, result.out) == (1, "1 user checked, 0 events changed\n")
     assert f"user {id}: nameday: its event type cannot use this user: ValueError: no such saint" in result.err
     told = on("users", "refresh", "--app", "odd", "--json").json
     assert told["users"] == 1

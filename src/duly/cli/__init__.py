@@ -32,7 +32,7 @@ EVERYWHERE = {"--db": "sqlite:///duly.db", "--app": "shop:duly", "--json": ""}
 
 commands = App(
     name="duly",
-    help="The durable scheduler: tell Duly what and when. It happens: on time, once, even after a crash.",
+    help="A durable scheduler: events fire on time and once, even after a crash.",
     version=__version__,
     help_format="plaintext",
     default_parameter=Parameter(negative=(), show_default=False),
@@ -79,12 +79,13 @@ def everywhere(
     *,
     db: Annotated[
         str | None,
-        Parameter(help="The database: sqlite:///file.db or postgresql://…; else DULY_DATABASE_URL", metavar="URL"),
+        Parameter(help="Database, sqlite:///file.db or postgresql://… (default: DULY_DATABASE_URL)", metavar="URL"),
     ] = None,
     app: Annotated[
-        str | None, Parameter(help="Where the handlers are, such as shop:duly; else DULY_APP", metavar="MODULE:DULY")
+        str | None,
+        Parameter(help="Module with your handlers, such as shop:duly (default: DULY_APP)", metavar="MODULE:DULY"),
     ] = None,
-    json: Annotated[bool, Parameter(help="Print JSON, errors as well")] = False,
+    json: Annotated[bool, Parameter(help="Print JSON, also for errors")] = False,
 ) -> Invocation:
     """The options that every command has: its help has them from here."""
     return Invocation(db=db, app=app, json=json)
@@ -134,10 +135,10 @@ def _apart(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         elif name not in EVERYWHERE:
             others.append(word)
         elif name[2:] in given:
-            raise Misuse(f"{name} is given twice: give it once")
+            raise Misuse(f"{name} is given twice: give it only once")
         elif name == "--json":
             if is_set:
-                raise Misuse("--json is on or off: give it without a value")
+                raise Misuse("--json takes no value: write only --json")
             given["json"] = True
         elif value := value if is_set else next(left, ""):
             given[name[2:]] = value

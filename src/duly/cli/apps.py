@@ -21,8 +21,8 @@ def load_app(written: str, db: str | None) -> Duly:
     found = _find(_import(written, module_name), module_name, attribute)
     if db is not None and found.settings.database_url != db:
         raise Misuse(
-            f"--db is not the database of {module_name}:{attribute}, which names its own: leave --db out, or let the "
-            "app say Duly() without a URL, so that --db and DULY_DATABASE_URL decide"
+            f"--db is not the database of {module_name}:{attribute}, which names its own database: "
+            "remove --db, or write Duly() without a URL in the app"
         )
     return found
 
@@ -30,7 +30,10 @@ def load_app(written: str, db: str | None) -> Duly:
 def _check_name(written: str, module_name: str) -> None:
     if module_name.endswith(".py") or "/" in module_name:
         suggestion = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        raise Misuse(f"--app {written!r} names a file: name the module instead, such as --app {suggestion}:{ATTRIBUTE}")
+        raise Misuse(
+            f"--app {written!r} is a file name: write the name of the module instead, such as --app "
+            f"{suggestion}:{ATTRIBUTE}"
+        )
     if not all(part.isidentifier() for part in module_name.split(".")):
         raise Misuse(f"--app {written!r} cannot be used: expected module:{ATTRIBUTE}, such as shop:{ATTRIBUTE}")
 
@@ -46,8 +49,8 @@ def _import(written: str, module_name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise Misuse(
-                f"--app {written!r}: there is no module {error.name!r} in {here} or among what is installed; "
-                "run duly in the folder that has it"
+                f"--app {written!r}: there is no module {error.name!r} in {here} or among the installed packages; "
+                "run duly in the folder that contains it"
             ) from error
         raise _broken(module_name, error) from error
     except BaseException as error:  # anything that the user's module raises when imported, SystemExit as well

@@ -12,7 +12,7 @@ from duly.cli.output import print_json, screen, tell_error
 from duly.duly import Duly
 from duly.errors import DulyError, Misuse
 
-Reason = Annotated[str | None, Parameter(help="Why, for the history")]
+Reason = Annotated[str | None, Parameter(help="Reason, stored in the history")]
 """The option of acts that take a reason."""
 
 

@@ -18,7 +18,7 @@ from duly.records.wire.forms import JsonForm
 
 Columns = Annotated[
     str | None,
-    Parameter(help="Show these instead, by the names that --json has, such as id,type,due_at", metavar="NAMES"),
+    Parameter(help="Columns to show, named as in --json, such as id,type,due_at", metavar="NAMES"),
 ]
 
 WHOLE = "id"
@@ -35,7 +35,7 @@ def check_columns(form: JsonForm[R], columns: str | None) -> list[str]:
     names = [] if columns is None else [name.strip() for name in columns.split(",")]
     for name in names:
         if name not in form.types:
-            raise Misuse(f"--columns {name!r:.50}: there is no such column. Known: {', '.join(form.types)}")
+            raise Misuse(f"--columns {name!r:.50}: there is no such column; known columns: {', '.join(form.types)}")
     return names
 
 

@@ -67,7 +67,7 @@ def _instant(text: str, field: str) -> datetime:
         reason = (
             f" ({no_such_day(text, error)})" if text[:4].isdigit() and "Invalid isoformat" not in str(error) else ""
         )
-        raise _problem(field, f"{text[:50]!r} cannot be read{reason}: write {EXAMPLES}") from None
+        raise _problem(field, f"{text[:50]!r} is not a valid time{reason}: write {EXAMPLES}") from None
     if instant.tzinfo is None:
         written = instant.isoformat()
         raise _problem(field, f"{text!r} has no zone: write {written}Z for UTC, or an offset as in {written}+02:00")

@@ -38,9 +38,9 @@ class Invocation:
         app = self.named_app()
         duly = self._loaded(app)
         if not duly.routes():
-            lacking = f"{app} has no handlers" if app else "no app is named"
+            lacking = f"{app} has no handlers" if app else "no app is given"
             raise Misuse(
-                f"there is nothing to run: {lacking}, and webhooks cannot be sent from here. Name the module with your "
+                f"there is nothing to run: {lacking}, and webhooks cannot be sent from here. Give the module with your "
                 f"handlers and its Duly, such as --app shop:duly, or set DULY_APP; for webhooks, {INSTALL}"
             )
         return duly
@@ -61,7 +61,7 @@ class Invocation:
         return duly
 
     def app_for_looking(self) -> Duly | None:
-        """The app's Duly, with the schedules that its code declares; None if no app is named. Its tables are up to
+        """The app's Duly, with the schedules that its code declares; None if no app is given. Its tables are up to
         date, because the caller has opened ``duly_for_looking`` before."""
         named = self.app or (None if self.db else read_settings().app)
         return self.duly() if named else None
@@ -90,7 +90,7 @@ class Invocation:
 def _tell_file(created: FileCreated) -> None:
     """Reports a new database file, unless the log reports it."""
     if not logging.getLogger("duly").handlers:
-        note(f"there was no database file {created.path}: a new one was made")
+        note(f"there was no database file {created.path}: a new one was created")
 
 
 Hidden = Annotated[Invocation, Parameter(parse=False)]
@@ -115,5 +115,5 @@ def require_file(duly: Duly) -> None:
     """Refuses a database file that does not exist: reading from it would create an empty one."""
     if (path := missing_file(duly)) is not None:
         raise NotFound(
-            f"there is no database file {path}: check --db or DULY_DATABASE_URL, or make it with `duly migrate`"
+            f"there is no database file {path}: check --db or DULY_DATABASE_URL, or create it with `duly migrate`"
         )

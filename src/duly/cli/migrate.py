@@ -22,16 +22,16 @@ def register(commands: App) -> None:
 
 def migrate(
     *,
-    sql: Annotated[bool, Parameter(help="Print the SQL instead, for psql or sqlite3")] = False,
-    status: Annotated[bool, Parameter(help="Only tell what is applied and what is pending")] = False,
+    sql: Annotated[bool, Parameter(help="Print the SQL for psql or sqlite3, and change nothing")] = False,
+    status: Annotated[bool, Parameter(help="Show which migrations are applied and which are pending")] = False,
     invocation: Hidden,
 ) -> int:
-    """Bring the database's tables up to date.
+    """Migrate the database: bring its tables up to date.
 
-    Workers do this by themselves when they start.
+    Workers do this automatically when they start.
     """
     if sql and status:
-        raise Misuse("--sql and --status are two different questions: ask one")
+        raise Misuse("--sql and --status cannot be used together: give one of them")
     duly = Duly(settings=invocation.duly().settings)
     if sql:
         return asyncio.run(_print_sql(duly, invocation))
@@ -71,9 +71,9 @@ async def _print_status(duly: Duly, invocation: Invocation) -> int:
         state = ("pending", "yellow") if migration in missing else ("applied", "green")
         console.print(Text.assemble(state, f"  {_name(migration)}"))
     if version > known[-1].version:
-        console.print(f"the database is at migration {version}: a newer Duly made it; this one can work with it")
+        console.print(f"the database is at migration {version}: a newer Duly made it; this version can work with it")
     if missing:
-        note("run `duly migrate` to apply what is pending, or `duly migrate --sql` to see it")
+        note("run `duly migrate` to apply the pending migrations, or `duly migrate --sql` to see it")
     return 0
 
 
@@ -83,7 +83,7 @@ async def _print_sql(duly: Duly, invocation: Invocation) -> int:
         async with _connected(duly):
             version = await duly.store.applied()
     except (StoreError, NotFound) as error:
-        note(f"note: SQL for an empty database, as this one cannot be asked: {error}")
+        note(f"note: this is the SQL for an empty database, because the database cannot be read: {error}")
         version = 0
     missing = pending(duly.store.dialect, version)
     if invocation.json:

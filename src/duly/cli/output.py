@@ -50,7 +50,7 @@ def tell_error(error: DulyError, *, json: bool) -> None:
     """Prints an error as one line on standard error."""
     message = str(error)
     if isinstance(error, StoreUnavailable) and not isinstance(error, NotWritable):
-        message += ": check that the database runs, and that --db or DULY_DATABASE_URL names it"
+        message += ": check that the database is running and that --db or DULY_DATABASE_URL is its address"
     if not json:
         print(f"duly: {readable(message)}", file=sys.stderr)
         return

@@ -18,7 +18,9 @@ def read_payload(written: str, option: str = "payload") -> Any:
         return msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError) as error:
         example = f"--{option} '{EXAMPLES[option]}'"
-        raise Invalid([Problem(option, f"is not JSON: {error}; quote it for the shell, as in {example}")]) from None
+        raise Invalid(
+            [Problem(option, f"is not valid JSON: {error}; quote it for the shell, as in {example}")]
+        ) from None
 
 
 def read_text(file: str) -> str:

@@ -71,7 +71,8 @@ def register(commands: App) -> None:
 def demo(
     *,
     for_: Annotated[
-        str | None, Parameter(name="--for", help="End after this long, such as 20s; else by Ctrl-C", metavar="SPAN")
+        str | None,
+        Parameter(name="--for", help="Stop after this time, such as 20s (default: run until Ctrl-C)", metavar="SPAN"),
     ] = None,
     invocation: Hidden,
 ) -> None:
@@ -80,7 +81,7 @@ def demo(
     It keeps its events in duly-demo.db in the current folder, and receives its own webhooks on this host.
     """
     if invocation.app:
-        raise Misuse("the demo brings its own handlers: leave --app out")
+        raise Misuse("the demo has its own handlers: remove --app")
     watched = sys.stdout.isatty() and not invocation.json
     span = _span(for_) if for_ is not None else None if watched else DURATION_WITHOUT_TERMINAL
     url = invocation.db or DATABASE
@@ -316,5 +317,5 @@ def _span(written: str) -> timedelta:
     except ValueError as error:
         raise Invalid([Problem("for", str(error))]) from None
     if span < timedelta(seconds=1):
-        raise Invalid([Problem("for", f"{written} is too short to see anything: at least 1s")])
+        raise Invalid([Problem("for", f"{written} is too short: at least 1s")])
     return span

@@ -60,7 +60,7 @@ def tell(signal: Any) -> Told | None:
         case DeadLettered(event, error):
             return Told(now, "gave up", "bold red", event, first_line(error))
         case Interrupted(event):
-            return Told(now, "found", "yellow", event, "a crash interrupted it: delivering it again, alone")
+            return Told(now, "found", "yellow", event, "interrupted by a crash: delivered again, on its own")
         case GivenBack(event=event, reason=reason):
             return Told(now, "put back", "yellow", event, reason)
         case StoreDown(error):
@@ -78,7 +78,7 @@ def _fired(event: Event, executed: datetime) -> str:
     if event.attempt > 1:
         said += f", at try {event.attempt}"
     if event.stands_for > 1:
-        said += f"; stands for {event.stands_for} that nobody was there to run"
+        said += f"; stands for {event.stands_for} occurrences that were missed while nothing was running"
     return said
 
 
@@ -115,7 +115,7 @@ class View:
         if broker is not None:
             self.say(f"Service calls are timers over NATS JetStream, on {broker}")
         if api is not None:
-            self.say(f"The HTTP API is on {api}: look at {api}/docs, or ask it for {api}/v1/events")
+            self.say(f"The HTTP API is on {api}: see {api}/docs and {api}/v1/events")
         self.say(self._invitation())
 
     def hear(self, signal: Any) -> None:
@@ -140,7 +140,7 @@ class View:
         self.say(
             f"{self._fired} fired, {self._retried} tries failed and were repeated, {waiting} wait for the next start."
         )
-        self.say(f"Look closer: duly events list --db {without_password(self._url)}")
+        self.say(f"See the events: duly events list --db {without_password(self._url)}")
 
     def look(self, unfinished: Sequence[Event], now: datetime) -> None:
         """Takes the waiting and running events, and the store's current time."""
@@ -161,16 +161,16 @@ class View:
     def _greeting(self, overdue: int) -> str:
         pending, interrupted = self._counts[Status.PENDING], self._counts[Status.PROCESSING]
         if not self._counts.total():
-            return f"Starting anew in {without_password(self._url)}"
-        said = f"Found from an earlier run: {counted(self._counts[Status.COMPLETED], 'event')} done, {pending} waiting"
+            return f"Starting with a new database: {without_password(self._url)}"
+        said = f"From an earlier run: {counted(self._counts[Status.COMPLETED], 'event')} done, {pending} waiting"
         if overdue:
             said += f" ({overdue} overdue)"
         if interrupted:
-            said += f", {interrupted} interrupted by a crash: to be delivered again when the lease ends"
+            said += f", {interrupted} interrupted by a crash: delivered again when the lease ends"
         return said
 
     def _invitation(self) -> str:
-        return f"Kill me with Ctrl-C or kill -9 {os.getpid()} and start me again: nothing is lost."
+        return f"Stop it with Ctrl-C or kill -9 {os.getpid()} and start it again: nothing is lost."
 
 
 class Lines(View):

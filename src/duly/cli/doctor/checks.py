@@ -42,7 +42,7 @@ async def examine(invocation: Invocation, *, every: bool = False) -> list[CheckR
     except NotWritable as error:
         return [*findings, CheckResult(FAIL, "database", str(error))]
     except StoreUnavailable as error:
-        advice = "check that the database runs, and that --db or DULY_DATABASE_URL names it"
+        advice = "check that the database is running and that --db or DULY_DATABASE_URL is its address"
         return [*findings, CheckResult(FAIL, "database", str(error), advice)]
     except DulyError as error:
         return [*findings, CheckResult(FAIL, "database", str(error))]
@@ -85,7 +85,7 @@ async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[
         found = f"at migration {applied} of {missing[-1].version}"
         yield CheckResult(FAIL, "schema", found, "run `duly migrate`")
         return
-    yield CheckResult(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", made by a newer Duly"))
+    yield CheckResult(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", applied by a newer Duly"))
     async for finding in _events(duly, served):
         yield finding
     async for finding in targets(duly):
@@ -107,12 +107,14 @@ async def _sqlite(duly: Duly) -> list[CheckResult]:
     found = f"journal_mode {journal}, synchronous {_SYNCHRONOUS.get(synchronous, synchronous)}"
     if synchronous < 2:
         durable = CheckResult(
-            FAIL, "durability", found, "synchronous must be FULL, or a power cut loses what was accepted"
+            FAIL, "durability", found, "synchronous must be FULL, or a power cut loses accepted events"
         )
     elif journal == "wal":
         durable = CheckResult(OK, "durability", found)
     else:
-        durable = CheckResult(WARN, "durability", found, "put the file on a local disk: this one cannot keep a WAL")
+        durable = CheckResult(
+            WARN, "durability", found, "put the file on a local disk: this file system does not support WAL mode"
+        )
     return [library, durable, CheckResult(OK, "clock", "the database uses this host's")]
 
 
@@ -125,9 +127,7 @@ async def _postgres(duly: Duly) -> list[CheckResult]:
         server, *settings = [await tx.fetchval(f"SHOW {name}") for name in names]
     off = [name for name, value in zip(names[1:], settings, strict=True) if value == "off"]
     found = ", ".join(f"{name} {value}" for name, value in zip(names[1:], settings, strict=True))
-    advice = (
-        f"set {' and '.join(off)} to on in postgresql.conf, or a power cut loses what was accepted" if off else None
-    )
+    advice = f"set {' and '.join(off)} to on in postgresql.conf, or a power cut loses accepted events" if off else None
     return [
         CheckResult(OK, "PostgreSQL", server),
         CheckResult(FAIL if off else OK, "durability", found, advice),
@@ -146,7 +146,7 @@ async def _clock(duly: Duly) -> CheckResult:
     trip, apart = min(looks)
     found = f"this host's is {brief(apart)} {'behind' if apart > timedelta() else 'ahead of'} the database's"
     if abs(apart) > TOLERABLE_CLOCK + trip:
-        advice = "keep both on network time; events fire by the database's clock, so none is early or lost by this"
+        advice = "synchronise both clocks (NTP); events fire by the database's clock, so no event is early or lost"
         return CheckResult(WARN, "clock", found, advice)
     return CheckResult(OK, "clock", found)
 
@@ -164,11 +164,14 @@ async def _events(duly: Duly, served: set[str]) -> AsyncIterator[CheckResult]:
     handled = [row for row in waiting if row[0] not in SENT]
     for lane, _, count, oldest in handled:
         if served and lane not in served and oldest <= now:
-            found = f"{lane}: {counted(count, 'event')}, the oldest due {brief(now - oldest)} ago, and no handler here"
-            advice = "run a worker whose app has that handler, or cancel them with `duly events cancel`"
+            found = (
+                f"{lane}: {counted(count, 'event')}, the oldest due {brief(now - oldest)} ago, and this "
+                "app has no handler for it"
+            )
+            advice = "run a worker whose app has this handler, or cancel the events with `duly events cancel`"
             yield CheckResult(WARN, "handlers", found, advice)
     if served and all(lane in served or oldest > now for lane, _, _, oldest in handled):
-        yield CheckResult(OK, "handlers", "all that is due has a handler in this app")
+        yield CheckResult(OK, "handlers", "every due event has a handler in this app")
     total = sum(row[2] for row in waiting)
     if waiting:
         oldest = min(row[3] for row in waiting)
@@ -178,7 +181,7 @@ async def _events(duly: Duly, served: set[str]) -> AsyncIterator[CheckResult]:
     yield await _overdue(duly)
     dead = sum(row[2] for row in overview if row[1] == Status.FAILED)
     if dead:
-        advice = "see `duly events list --status failed`; replay or discard them"
+        advice = "list them with `duly events list --dead`, then replay or discard them"
         yield CheckResult(WARN, "dead letters", counted(dead, "event"), advice)
     else:
         yield CheckResult(OK, "dead letters", "none")
@@ -191,4 +194,6 @@ async def _overdue(duly: Duly) -> CheckResult:
     if not overdue:
         return CheckResult(OK, "overdue", f"none by more than {brief(late_after)}")
     found = f"{counted(overdue, 'event')}{' or more' if overdue == MOST else ''} by more than {brief(late_after)}"
-    return CheckResult(WARN, "overdue", found, "is a worker running? see `duly events list --stuck --late-by 5m`")
+    return CheckResult(
+        WARN, "overdue", found, "check that a worker is running; list them with `duly events list --stuck --late-by 5m`"
+    )

@@ -21,13 +21,12 @@ def register(commands: App) -> None:
 
 def doctor(
     *,
-    all: Annotated[bool, Parameter(help="Compare the rows of every event, not only of the newest 10,000")] = False,
+    all: Annotated[bool, Parameter(help="Check the rows of all events, not only of the newest 10,000")] = False,
     invocation: Hidden,
 ) -> int:
-    """Check the database, its durability, the clocks, what waits in it, where that goes, and whether rows contradict
-    each other.
+    """Check the database, durability, clocks, waiting events, destinations and the consistency of rows.
 
-    With --app, also whether its handlers serve all that is due. Exits with 1 when a check fails.
+    With --app, also check that every due event has a handler. The exit code is 1 if a check fails.
     """
     findings = asyncio.run(examine(invocation, every=all))
     failed = any(finding.level == FAIL for finding in findings)

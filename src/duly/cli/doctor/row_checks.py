@@ -12,15 +12,17 @@ MOST_SHOWN = 10
 
 ADVICE = {
     "holds_have_reasons": (
-        "run a worker: within its poll interval it releases what is held for no reason. What waits for a target that "
+        "run a worker: within its poll interval, it releases events that are held for no reason. Events "
+        "that wait for a target that "
         "is not parked is released by `duly targets disable NAME`, then `enable NAME`"
     ),
-    "schedules_go_on": "`duly schedules pause NAME`, then `resume NAME`: that plans its next event anew",
-    "users_go_on": "call `duly.users.refresh()` in the app: that plans what is missing",
+    "schedules_go_on": "`duly schedules pause NAME`, then `resume NAME`: this plans its next event again",
+    "users_go_on": "call `duly.users.refresh()` in the app: this plans the missing events",
     "parked_are_tried": "`duly targets enable NAME`",
 }
 BY_HAND = (
-    "Duly writes no such row: if somebody wrote to the tables by hand, undo that; else report it, with what "
+    "Duly never writes such a row: if somebody changed the tables by hand, undo the change; otherwise "
+    "report a bug, with what "
     "`duly events show` tells of the event"
 )
 

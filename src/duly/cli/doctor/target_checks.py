@@ -31,11 +31,11 @@ def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[CheckResult]:
     many = _counted(waiting, REQUESTS)
     if WEBHOOK not in duly.routes():
         if any(many.values()):
-            found = f"{counted(sum(many.values()), 'event')} to be sent, and aiohttp is not installed here"
+            found = f"{counted(sum(many.values()), 'event')} to send, but aiohttp is not installed here"
             yield CheckResult(WARN, "webhooks", found, f"{INSTALL} where workers run")
         return
     if many[WEBHOOK] and not duly.settings.secret_key:
-        found = f"{counted(many[WEBHOOK], 'webhook')} to be sent, and DULY_SECRET_KEY is not set: they cannot be signed"
+        found = f"{counted(many[WEBHOOK], 'webhook')} to send, but DULY_SECRET_KEY is not set, so they cannot be signed"
         yield CheckResult(WARN, "webhooks", found, "set DULY_SECRET_KEY where workers run")
     else:
         yield CheckResult(OK, "webhooks", f"aiohttp {version('aiohttp')}")
@@ -50,7 +50,7 @@ async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Check
         if name not in absent:
             yield await _reached(name, url)
         elif many[name] or url is not None:
-            held = f"{counted(many[name], 'event')} to be sent, and " if many[name] else ""
+            held = f"{counted(many[name], 'event')} to send, but " if many[name] else ""
             yield CheckResult(
                 WARN, engine.title, f"{held}{absent[name].lack} here", f"{absent[name].advice} where workers run"
             )
@@ -65,7 +65,7 @@ async def _reached(name: str, url: str) -> CheckResult:
     try:
         await channel.prepare()
     except BrokerDown as error:
-        advice = "start it, or repair the URL; until then, what is due for it waits"
+        advice = "start it, or correct the URL; until then, events for it wait"
         return CheckResult(FAIL, BROKERS[name].title, f"{place}: {error}", advice)
     finally:
         await channel.close()
@@ -94,8 +94,8 @@ async def _seals(duly: Duly) -> AsyncIterator[CheckResult]:
     """Targets whose secrets this Duly cannot decrypt: nothing could be sent to them from here."""
     sealed = [target for target in await all_targets(duly, None) if target.sealed is not None]
     if sealed and not duly.settings.secret_key:
-        found = f"{counted(len(sealed), 'target')} with sealed secrets, and DULY_SECRET_KEY is not set"
-        yield CheckResult(FAIL, "secrets", found, "set the DULY_SECRET_KEY with which they were put")
+        found = f"{counted(len(sealed), 'target')} with encrypted secrets, but DULY_SECRET_KEY is not set"
+        yield CheckResult(FAIL, "secrets", found, "set the DULY_SECRET_KEY that encrypted them")
         return
     closed = list(dict.fromkeys(filter(None, (_closed(target, duly) for target in sealed))))
     for error in closed[:MOST_SHOWN]:
@@ -103,10 +103,10 @@ async def _seals(duly: Duly) -> AsyncIterator[CheckResult]:
         yield CheckResult(FAIL, "secrets", found, advice)
     if len(closed) > MOST_SHOWN:
         yield CheckResult(
-            FAIL, "secrets", f"and {counted(len(closed) - MOST_SHOWN, 'more target')} that cannot be opened"
+            FAIL, "secrets", f"and {counted(len(closed) - MOST_SHOWN, 'more target')} that cannot be decrypted"
         )
     if sealed and not closed:
-        yield CheckResult(OK, "secrets", f"DULY_SECRET_KEY opens {counted(len(sealed), 'target')}")
+        yield CheckResult(OK, "secrets", f"DULY_SECRET_KEY decrypts the secrets of {counted(len(sealed), 'target')}")
 
 
 def _closed(target: Target, duly: Duly) -> str | None:
@@ -126,5 +126,5 @@ def _parked(known: Known, many: int, now: datetime) -> CheckResult:
     whose = "" if known.tenant == "default" else f" --tenant {shlex.quote(known.tenant)}"
     act = "enable" if known.probe_at is None else "probe"
     return CheckResult(
-        WARN, "targets", found, f"repair it, then `duly targets {act} {shlex.quote(named(known))}{whose}`"
+        WARN, "targets", found, f"fix it, then run `duly targets {act} {shlex.quote(named(known))}{whose}`"
     )

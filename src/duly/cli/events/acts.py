@@ -16,7 +16,7 @@ from duly.errors import DulyError, Misuse
 from duly.records.event import EVENT_JSON, Event
 
 Act = Callable[[str], Awaitable[Event]]
-Tenant = Annotated[str | None, Parameter(help="Only this tenant's")]
+Tenant = Annotated[str | None, Parameter(help="Only in this tenant")]
 
 
 def register(app: App) -> None:
@@ -57,7 +57,7 @@ def reschedule(
 def each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act], invocation: Invocation) -> int:
     """Runs an act for each event; a failure of one does not stop the others. Returns the exit code."""
     if not ids:
-        raise Misuse("name the events by their ids; `duly events list` shows them")
+        raise Misuse("give the ids of the events; `duly events list` shows them")
     return asyncio.run(_do_each(ids, word, act_of, invocation))
 
 

@@ -26,13 +26,11 @@ def register(commands: App) -> None:
 class AtOptions:
     """Options for the event to schedule."""
 
-    type: Annotated[str, Parameter(help="The event type, which chooses the handler")]
-    payload: Annotated[str, Parameter(help="What it carries, as JSON", metavar="JSON", allow_leading_hyphen=True)] = (
-        "null"
-    )
-    key: Annotated[str | None, Parameter(help="A name of its own: a second call with it moves the first")] = None
-    tenant: Annotated[str, Parameter(help="Whose event it is")] = "default"
-    correlation_id: Annotated[str | None, Parameter(help="Carried along, for tracing")] = None
+    type: Annotated[str, Parameter(help="Event type; it selects the handler")]
+    payload: Annotated[str, Parameter(help="Payload, as JSON", metavar="JSON", allow_leading_hyphen=True)] = "null"
+    key: Annotated[str | None, Parameter(help="Unique key: a second call with the same key moves the event")] = None
+    tenant: Annotated[str, Parameter(help="Tenant of the event")] = "default"
+    correlation_id: Annotated[str | None, Parameter(help="Correlation id, for tracing")] = None
 
 
 def at(
@@ -43,10 +41,10 @@ def at(
 ) -> None:
     """Schedule one event.
 
-    It is safe on disk when the command returns. A Python handler gets it, unless it is sent somewhere.
+    It is stored durably when the command returns. Without --webhook, --to or --target, a Python handler runs it.
     """
     if not when:
-        raise Misuse(f"say when: {EXAMPLES}")
+        raise Misuse(f"give the due time: {EXAMPLES}")
     asyncio.run(_at(" ".join(when), what, aimed, invocation))
 
 
@@ -68,7 +66,7 @@ async def _at(written: str, what: AtOptions, aimed: TargetOptions, invocation: I
         now = await duly.now()
     handlers = handlers_of(duly)
     if handlers and added.event.target_json is None and what.type not in handlers:
-        note(f"note: the app has no handler for {what.type!r}; the event waits for a worker that has one")
+        note(f"note: the app has no handler for {what.type!r}; the event waits for a worker that has such a handler")
     if invocation.json:
         print_json(EVENT_JSON.write(added.event) | {"change": added.change})
     else:
@@ -92,6 +90,6 @@ def _show(added: Added, how_far: str) -> None:
 
 
 _CHANGES = {
-    "moved": "its key had an event already, which was moved",
-    "unchanged": "its key has this event already: nothing changed",
+    "moved": "an event with this key existed and was moved",
+    "unchanged": "this event exists already under this key: nothing changed",
 }

@@ -16,7 +16,7 @@ from duly.cli.pages import check_after, how_many
 from duly.records.event import EVENT_JSON
 from duly.records.history import ENTRY_JSON
 
-events = App(name="events", help="Look at events, and cancel, move, replay or discard them.")
+events = App(name="events", help="List, cancel, reschedule, replay or discard events.")
 
 
 def register(commands: App) -> None:
@@ -30,11 +30,11 @@ def list_(
     *,
     which: ListFilters = EVERY_EVENT,
     limit: Annotated[int, how_many(20)] = 20,
-    after: Annotated[str | None, Parameter(help="The next page: the last id of the page before", metavar="ID")] = None,
+    after: Annotated[str | None, Parameter(help="Next page: the last id of the previous page", metavar="ID")] = None,
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:
-    """List events, the newest first."""
+    """List events, newest first."""
     check_after(after, "an event's")
     asyncio.run(_list(which, limit, after, check_columns(EVENT_JSON, columns), invocation))
 
@@ -54,13 +54,13 @@ async def _list(which: ListFilters, limit: int, after: str | None, columns: list
         )
         return
     if not found:
-        note("no such events")
+        note("no events found")
         return
     console = screen()
     usual = table(found, now, console.width)
     console.print(in_chosen_columns(EVENT_JSON, found, columns, console.width) if columns else usual)
     if more:
-        note(f"there are more: add --after {found[-1].id}")
+        note(f"for the next page, add --after {found[-1].id}")
 
 
 @events.command

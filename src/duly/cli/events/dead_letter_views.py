@@ -110,4 +110,4 @@ class BulkReport:
             last = f"; the last is ready at {utc(done.until)} UTC, {away(done.until - self.now)}"
         screen().print(f"{counted(done.events, 'dead letter')} {self._plan.participle} {took}{last}", style="bold")
         if done.left_alone:
-            note(f"{counted(done.left_alone, 'other')} left alone: somebody else was changing them just then")
+            note(f"{counted(done.left_alone, 'other')} not changed: another request was changing them at that moment")

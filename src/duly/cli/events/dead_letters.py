@@ -40,13 +40,15 @@ def register(app: App) -> None:
 class BulkOptions:
     """Options for dead letters that are selected by filters, not by ids."""
 
-    all: Annotated[bool, Parameter(help="Instead of ids: all dead letters, or those that the filters find")] = False
+    all: Annotated[bool, Parameter(help="Instead of ids: all dead letters, or those that match the filters")] = False
     limit: Annotated[
         int | None,
-        Parameter(help="With --all: at most N, the oldest first", metavar="N", validator=Number(gte=1)),
+        Parameter(help="With --all: at most N, oldest first", metavar="N", validator=Number(gte=1)),
     ] = None
-    dry_run: Annotated[bool, Parameter(help="With --all: only tell how many they are, and of which kinds")] = False
-    yes: Annotated[bool, Parameter(help="With --all: do not ask")] = False
+    dry_run: Annotated[bool, Parameter(help="With --all: show how many there are of each kind, and change nothing")] = (
+        False
+    )
+    yes: Annotated[bool, Parameter(help="With --all: do not ask for confirmation")] = False
 
 
 ONE_BY_ONE = BulkOptions()
@@ -57,16 +59,14 @@ def replay(
     many: BulkOptions = ONE_BY_ONE,
     rate: Annotated[
         str | None,
-        Parameter(
-            help="With --all: how many at a time come back, such as 50/s, 600/m or 1000/h", allow_leading_hyphen=True
-        ),
+        Parameter(help="With --all: replay at this rate, such as 50/s, 600/m or 1000/h", allow_leading_hyphen=True),
     ] = None,
     which: DeadLetterFilters = ANY_DEAD_LETTER,
     invocation: Hidden,
 ) -> int:
     """Replay dead letters (FAILED): they keep their ids and get all their attempts again.
 
-    With a rate, one after the other becomes ready. That is stored at once, so the command need not stay for it.
+    With --rate, they become ready one after the other. Their times are stored: the command does not wait.
 
     duly events replay --all --error 503 --rate 50/s
     """
@@ -117,11 +117,11 @@ def discard(
 
 def _one_by_one(ids: tuple[str, ...], many: BulkOptions, which: DeadLetterFilters, rate: str | None = None) -> bool:
     if many.all and ids:
-        raise Misuse("name dead letters by their ids, or say --all: not both")
+        raise Misuse("give either ids of dead letters or --all, not both")
     if not many.all and not ids:
-        raise Misuse("name the dead letters by their ids, or say --all; `duly events list --dead` shows them")
+        raise Misuse("give ids of dead letters, or --all; `duly events list --dead` shows them")
     if not many.all and (many, rate, replace(which, tenant=None)) != (ONE_BY_ONE, None, ANY_DEAD_LETTER):
-        raise Misuse("filters, --rate, --limit, --dry-run and --yes go with --all, and not with ids")
+        raise Misuse("filters, --rate, --limit, --dry-run and --yes can only be used with --all, not with ids")
     return not many.all
 
 
@@ -145,7 +145,7 @@ def _all(found: BulkPreview, plan: BulkPlan, many: BulkOptions, deed: Deed, invo
         _rehearse(plan, found.now, invocation)
         return DONE
     if not plan.events and not invocation.json:
-        note("no such dead letters")
+        note("no dead letters found")
         return DONE
     if plan.events and not many.yes and not _agreed(plan, invocation):
         note(f"nothing was {plan.participle}")
@@ -156,7 +156,7 @@ def _all(found: BulkPreview, plan: BulkPlan, many: BulkOptions, deed: Deed, invo
     if failure is not None:
         tell_error(failure, json=invocation.json)
     if (failure or report.interrupted) and not invocation.json:
-        told = f"{report.done.events:,} of {plan.events:,} are {plan.participle}; run it again for the others"
+        told = f"{report.done.events:,} of {plan.events:,} are {plan.participle}; run the command again for the others"
         note(f"interrupted: {told}" if report.interrupted else told)
     if report.interrupted:
         return INTERRUPTED

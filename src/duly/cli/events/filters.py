@@ -80,7 +80,7 @@ def _annotation(name: str) -> Any:
 class TenantFilter:
     """The option for the tenant of events."""
 
-    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None
+    tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None
 
     async def filter(self, duly: Duly) -> EventFilter:
         """The filter of the given options; raises Invalid with every problem."""
@@ -119,7 +119,7 @@ class ListFilters(TenantFilter):
         if not self.dead:
             return which
         if which.status and Status.FAILED not in which.status:
-            raise Misuse("--dead is the same as --status FAILED: no event has another status as well")
+            raise Misuse("--dead is the same as --status FAILED: use one of them")
         return msgspec.structs.replace(which, status=(Status.FAILED,))
 
 

@@ -285,7 +285,7 @@ def _still_to_come(event: Event, now: datetime) -> Iterator[TimelineLine]:
     if event.status is Status.PROCESSING and event.claimed is not None and event.ready is not None:
         yield TimelineLine(event.claimed, f"attempt {event.attempt} started", "yellow", f" by {event.worker}")
         if event.ready > now:
-            yield TimelineLine(event.ready, "its lease ends, unless renewed")
+            yield TimelineLine(event.ready, "its lease ends if it is not renewed")
         else:
             yield TimelineLine(event.ready, "its lease ended: the next worker delivers it again", "yellow")
     elif event.status is Status.PENDING and event.ready is not None and event.ready != event.due:

@@ -17,7 +17,7 @@ from duly.cli.pages import check_after, how_many
 from duly.duly import Duly
 from duly.records.api_key import KEY_JSON, ApiKey
 
-keys = App(name="keys", help="Make, list and revoke the keys with which the HTTP API is called.")
+keys = App(name="keys", help="Create, list and revoke API keys.")
 
 USE = 'curl -H "Authorization: Bearer {hint}…" http://127.0.0.1:8080/v1/schedules'
 
@@ -28,20 +28,22 @@ def register(commands: App) -> None:
 
 @keys.command(sort_key=1)
 def create(
-    name: Annotated[str, Parameter(help="Whose it is or what it is for; need not be unique", metavar="NAME")],
+    name: Annotated[
+        str, Parameter(help="Name of the key, such as its owner or purpose; need not be unique", metavar="NAME")
+    ],
     /,
     *,
-    tenant: Annotated[str, Parameter(help="Whose requests they are; else default")] = "default",
+    tenant: Annotated[str, Parameter(help="Tenant of the key (default: default)")] = "default",
     scope: Annotated[
-        str, Parameter(help="What they may do in that tenant: read, write or admin; else read", metavar="SCOPE")
+        str, Parameter(help="Scope in that tenant: read, write or admin (default: read)", metavar="SCOPE")
     ] = "read",
     all_tenants: Annotated[
-        bool, Parameter(help="Requests may name another tenant, and do there what the scope allows", negative="")
+        bool, Parameter(help="Allow requests to act in any tenant, within the scope", negative="")
     ] = False,
     expires: Annotated[
         str | None,
         Parameter(
-            help="How long it is good for, such as 90d, or until when; else until it is revoked",
+            help="Lifetime such as 90d, or an instant (default: valid until revoked)",
             metavar="WHEN",
             allow_leading_hyphen=True,
         ),
@@ -49,14 +51,14 @@ def create(
     rate: Annotated[
         str | None,
         Parameter(
-            help="How many requests, such as 100/s; else as many as the server usually allows",
+            help="Rate limit, such as 100/s (default: the server's limit)",
             metavar="RATE",
             allow_leading_hyphen=True,
         ),
     ] = None,
     invocation: Hidden,
 ) -> None:
-    """Make a key, which is shown this once.
+    """Create an API key. It is shown only once.
 
     duly keys create crm --tenant acme --scope write --expires 90d
     """
@@ -74,20 +76,20 @@ async def _create(name: str, wanted: dict[str, Any], invocation: Invocation) -> 
     console = screen()
     console.print(done_to(made.key, "created"), soft_wrap=True)
     console.print(made.secret, soft_wrap=True)
-    note("keep it now: it is stored nowhere, and not shown again")
-    note(f"use it as in: {USE.format(hint=made.key.hint)}")
+    note("copy it now: it is not stored and is not shown again")
+    note(f"use it like this: {USE.format(hint=made.key.hint)}")
 
 
 @keys.command(name="list", sort_key=2)
 def list_(
     *,
-    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
+    tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
     limit: Annotated[int, how_many(100)] = 100,
-    after: Annotated[str | None, Parameter(help="The next page: the last id of the page before", metavar="ID")] = None,
+    after: Annotated[str | None, Parameter(help="Next page: the last id of the previous page", metavar="ID")] = None,
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:
-    """List keys, the newest first, with what they allow and when they were used. Never the keys themselves."""
+    """List API keys, newest first, with their scopes and last use. The keys themselves are never shown."""
     check_after(after, "a key's")
     asyncio.run(_list(tenant, limit, after, check_columns(KEY_JSON, columns), invocation))
 
@@ -112,23 +114,23 @@ async def _list(tenant: str | None, limit: int, after: str | None, columns: list
     usual = table(found, now, console.width)
     console.print(in_chosen_columns(KEY_JSON, found, columns, console.width) if columns else usual)
     if more:
-        note(f"there are more: add --after {found[-1].id}")
+        note(f"for the next page, add --after {found[-1].id}")
 
 
 @keys.command(sort_key=3)
 def revoke(
-    *keys: Annotated[str, Parameter(help="Their ids or names", metavar="ID|NAME")],
-    tenant: Annotated[str | None, Parameter(help="Only if they are this tenant's")] = None,
+    *keys: Annotated[str, Parameter(help="Ids or names of the keys", metavar="ID|NAME")],
+    tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
     invocation: Hidden,
 ) -> int:
-    """Revoke keys, by id or by name: requests with them are refused from now on."""
+    """Revoke API keys by id or name: requests with them are refused from now on."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         found = await _find(duly, name, tenant)
         key = await duly.keys.revoke(found.id, tenant=tenant, by=person())
         return ActResult(KEY_JSON.write(key) | {"state": key.state(await duly.now())}, done_to(key, "revoked"))
 
-    return each(keys, act, "keys", "name the keys, by id or by name; `duly keys list` shows them", invocation)
+    return each(keys, act, "keys", "give ids or names of the keys; `duly keys list` shows them", invocation)
 
 
 async def _find(duly: Duly, name: str, tenant: str | None) -> ApiKey:

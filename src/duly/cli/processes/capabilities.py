@@ -25,9 +25,9 @@ def open_brokers(duly: Duly) -> str | None:
     """The destinations on brokers that tenants may name over HTTP, in words; None if there is nothing to report."""
     allow = duly.settings.broker_allow
     if allow:
-        return f"open to tenants by {SETTING}: {allow}"
+        return f"opened to tenants by {SETTING}: {allow}"
     known = any(getattr(duly.settings, f"{name}_url") for name in BROKERS)
-    return f"brokers are closed; {SETTING} opens addresses to tenants" if known else None
+    return f"requests may not name brokers; {SETTING} opens broker addresses to tenants" if known else None
 
 
 def served(duly: Duly) -> str:

@@ -33,18 +33,20 @@ def register(commands: App) -> None:
 
 def serve(
     *,
-    host: Annotated[str | None, Parameter(help="Where to listen; else DULY_HOST, or 127.0.0.1")] = None,
-    port: Annotated[int | None, Parameter(help="0 for any that is free; else DULY_PORT, or 8080")] = None,
-    worker: Annotated[bool, Parameter(help="Whether events run here as well", negative="--no-worker")] = True,
+    host: Annotated[str | None, Parameter(help="Address to listen on (default: DULY_HOST, or 127.0.0.1)")] = None,
+    port: Annotated[int | None, Parameter(help="Port; 0 for any free port (default: DULY_PORT, or 8080)")] = None,
+    worker: Annotated[
+        bool, Parameter(help="Also run a worker in this process (default: yes)", negative="--no-worker")
+    ] = True,
     options: WorkerOptions = AS_IT_IS,
     invocation: Hidden,
 ) -> None:
-    """Serve the HTTP API, and run what is due, in one process.
+    """Serve the HTTP API and run a worker, in one process.
 
-    SIGTERM and Ctrl-C let it finish what is under way.
+    On SIGTERM or Ctrl-C, it finishes running events first.
     """
     if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools")):
-        raise Misuse(f"serving HTTP takes more than is installed here: {INSTALL}")
+        raise Misuse(f"packages that `duly serve` needs are not installed: {INSTALL}")
     duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), options)
     duly.settings = _listening(duly, host, port)
     if worker:
@@ -82,7 +84,7 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
     )
     freeze_loaded_objects()
     with _stopped_by_signals(duly, server):
-        note(f"Duly serves {address_of(listening)}; what it offers: {address_of(listening)}/docs")
+        note(f"Duly serves {address_of(listening)}; documentation: {address_of(listening)}/docs")
         if (told := open_brokers(duly)) is not None:
             note(f"Over HTTP: {told}")
         serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -105,7 +107,7 @@ async def _opened(duly: Duly, serving: "asyncio.Task[None]") -> bool:
             await duly.__aenter__()
         except StoreUnavailable as error:
             if not told:
-                note(f"The database cannot be used just now, and is waited for: {error}")
+                note(f"The database is not available; waiting for it: {error}")
             told = True
             if (await asyncio.wait({serving}, timeout=outage.failed(error)))[0]:
                 return False
@@ -132,8 +134,8 @@ async def _require_keys(duly: Duly) -> None:
         async with duly:
             if not await duly.keys.made_any():
                 raise Misuse(
-                    f"DULY_HOST={duly.settings.host} can be reached from other machines, and there is no API key yet: "
-                    "make one with `duly keys create NAME --scope write`, or listen on 127.0.0.1"
+                    f"DULY_HOST={duly.settings.host} can be reached from other machines, but there is no API key yet: "
+                    "create one with `duly keys create NAME --scope write`, or listen on 127.0.0.1"
                 )
 
 
@@ -141,9 +143,11 @@ async def _warn_without_keys(duly: Duly) -> None:
     with contextlib.suppress(StoreUnavailable):
         if not await duly.keys.made_any():
             note(
-                "warning: there is no API key, so every program on this machine is served as the tenant default, and "
-                "so is whoever comes through a proxy or tunnel that does not tell of itself: make a key with "
-                "`duly keys create NAME` before anything of that kind runs here"
+                "warning: there is no API key, so every program on this machine can use the API as the "
+                "tenant default, and "
+                "so can every client of a proxy or tunnel that forwards to it: before you run one here, "
+                "create a key with "
+                "`duly keys create NAME`"
             )
 
 

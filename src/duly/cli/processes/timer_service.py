@@ -19,14 +19,14 @@ def register(commands: App) -> None:
 
 def timer_service(
     *,
-    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Log every completion as well")] = False,
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Also log every completed event")] = False,
     invocation: Hidden,
 ) -> None:
-    """Take ScheduleTimer commands from a broker, and publish DueTimeReached when each is due.
+    """Consume ScheduleTimer commands from a broker, and publish DueTimeReached when each is due.
 
     TIMER_BROKER_URL, TIMER_DB_PATH, TIMER_POLLING_INTERVAL (milliseconds) and TIMER_BATCH_SIZE configure it; --db names
-    a database instead of a file. Any number of them may share a PostgreSQL and a broker. SIGTERM and Ctrl-C let it
-    finish what is under way.
+    a database instead of a file. Any number of them may share a PostgreSQL database and a broker. On SIGTERM or
+    Ctrl-C, it finishes running events first.
     """
     invocation.check_db()
     settings = read_timer_settings(invocation.db)

@@ -36,9 +36,9 @@ class WorkerOptions:
     """Options of a worker."""
 
     concurrency: Annotated[
-        int | None, Parameter(help="How many events run at once in a process; else DULY_CONCURRENCY, or 100")
+        int | None, Parameter(help="Events to run at once in each process (default: DULY_CONCURRENCY, or 100)")
     ] = None
-    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Log every completion as well")] = False
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Also log every completed event")] = False
 
 
 AS_IT_IS = WorkerOptions()
@@ -51,9 +51,10 @@ def worker(
     parent: Annotated[int | None, Parameter(show=False)] = None,
     invocation: Hidden,
 ) -> None:
-    """Run the app's events until stopped, and send what goes elsewhere. Without an app, only that.
+    """Run a worker until it is stopped: call the app's handlers, and send events to webhooks and brokers.
 
-    Any number of workers may share a database. SIGTERM and Ctrl-C let it finish what is under way.
+    Without --app, it only sends to webhooks and brokers. Any number of workers may share a database. On SIGTERM or
+    Ctrl-C, it finishes running events first.
     """
     duly = ready_to_work(invocation, options)
     if parent is None:
@@ -71,14 +72,15 @@ def worker(
 def tick(
     *,
     within: Annotated[
-        str | None, Parameter(help="Start nothing more after this span, such as 50s; what runs may end", metavar="SPAN")
+        str | None,
+        Parameter(help="Start no more events after this time, such as 50s; running events may finish", metavar="SPAN"),
     ] = None,
     options: WorkerOptions = AS_IT_IS,
     invocation: Hidden,
 ) -> None:
-    """Run what is due now, then exit.
+    """Run all events that are due now, then exit.
 
-    What becomes due meanwhile is left for the next one. SIGTERM and Ctrl-C let it finish what is under way.
+    Events that become due meanwhile are left for the next run. On SIGTERM or Ctrl-C, it finishes running events first.
     """
     duly = ready_to_work(invocation, options)
     beside: Counter[type] = Counter()
@@ -131,7 +133,7 @@ def in_this_manner(duly: Duly, options: WorkerOptions) -> Duly:
 def tell_what_is_served(duly: Duly) -> None:
     """Notes on standard error that this process has no handlers, which may surprise."""
     if not handlers_of(duly) and duly.settings.log_format == "text":
-        note(f"This serves {served(duly)}. For handlers, name the module that has them, such as --app shop:duly.")
+        note(f"This serves {served(duly)}. To run handlers, give the module that has them, such as --app shop:duly.")
 
 
 def _checked(concurrency: int) -> int:
@@ -152,4 +154,4 @@ def _same_again(invocation: Invocation, options: WorkerOptions) -> list[str]:
 
 def _refuse_memory(duly: Duly) -> None:
     if duly.database_path == ":memory:":
-        raise Misuse("--processes cannot share a database in memory: name a file or PostgreSQL with --db")
+        raise Misuse("several processes cannot share a database in memory: give a file or PostgreSQL with --db")

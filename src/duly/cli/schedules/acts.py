@@ -20,7 +20,7 @@ from duly.records.event import EVENT_JSON, Status
 from duly.records.schedule import SCHEDULE_JSON
 from duly.verbs.schedules import UNCHANGED
 
-Tenant = Annotated[str, Parameter(help="Whose schedule it is; else default")]
+Tenant = Annotated[str, Parameter(help="Tenant of the schedule (default: default)")]
 
 
 def register(app: App) -> None:
@@ -30,12 +30,12 @@ def register(app: App) -> None:
 
 
 def pause(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
-    """Hold schedules: nothing of them starts any more; what is under way ends."""
+    """Pause schedules: no event of them starts; running events finish."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
         paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason)
-        what = "is paused: nothing of it starts until it is resumed" if before.enabled else "was paused already"
+        what = "is paused: no event of it starts until it is resumed" if before.enabled else "was paused already"
         return ActResult(SCHEDULE_JSON.write(paused), acted(paused, what, await duly.now()))
 
     return _each(names, act, "schedules", invocation)
@@ -66,13 +66,13 @@ def resume(
 def trigger(
     *names: str,
     payload: Annotated[
-        str | None, Parameter(help="Another payload, this once, as JSON", metavar="JSON", allow_leading_hyphen=True)
+        str | None, Parameter(help="Payload for this event only, as JSON", metavar="JSON", allow_leading_hyphen=True)
     ] = None,
-    correlation_id: Annotated[str | None, Parameter(help="Carried along, for tracing")] = None,
+    correlation_id: Annotated[str | None, Parameter(help="Correlation id, for tracing")] = None,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:
-    """Fire schedules now, also paused ones. Their next events stay where they are."""
+    """Trigger schedules now, also paused ones. Their next events do not move."""
     given = UNCHANGED if payload is None else read_payload(payload)
 
     async def act(duly: Duly, name: str) -> ActResult:
@@ -80,7 +80,7 @@ def trigger(
             name, payload=given, tenant=tenant, by=person(), correlation_id=correlation_id
         )
         waits = f", {event.held}" if event.held else ""
-        fate = {Status.PENDING: f"it fires now{waits}", Status.SKIPPED: "a shadow: recorded, and not delivered"}
+        fate = {Status.PENDING: f"it fires now{waits}", Status.SKIPPED: "shadow mode: recorded, not delivered"}
         said = Text.assemble("triggered ", (readable(name), "bold"), ": event ", (event.id, "bold"), "  ",
                              (event.status.value, STYLES[event.status]),
                              f", {fate[event.status]}" if event.status in fate else "")  # fmt: skip
@@ -90,7 +90,7 @@ def trigger(
 
 
 def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
-    """Skip the next event of each schedule, only that one."""
+    """Skip the next event of each schedule, and only that event."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason)
@@ -102,13 +102,15 @@ def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocat
 def reschedule(
     name: str,
     /,
-    *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, or local in its zone, or +30s, in 5m, now")],
+    *when: Annotated[
+        str, Parameter(help="2026-12-01T09:00:00Z, a local time in the schedule's zone, +30s, in 5m, or now")
+    ],
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:
-    """Move the next event of a schedule, that one alone: the rule goes on after it."""
+    """Reschedule the next event of a schedule, and only that event: the rule continues after it."""
     if not when:
-        raise Misuse(f"say when: {EXAMPLES}")
+        raise Misuse(f"give the new due time: {EXAMPLES}")
 
     async def act(duly: Duly, name: str) -> ActResult:
         zone = (await duly.schedules.get(name, tenant=tenant)).timezone
@@ -123,18 +125,21 @@ def backfill(
     name: str,
     /,
     *,
-    from_: Annotated[str, Parameter(name="--from", help="The first instant, or a local time or day of its zone, or -7d",
+    from_: Annotated[str, Parameter(name="--from", help="Start of the range: an instant, a local time or "
+"date in the schedule's zone, or -7d",
                                     metavar="WHEN", allow_leading_hyphen=True)],
-    to: Annotated[str, Parameter(help="The end of the range, not included", metavar="WHEN",
+    to: Annotated[str, Parameter(help="End of the range, not included", metavar="WHEN",
                                  allow_leading_hyphen=True)],
-    limit: Annotated[int, Parameter(help="The most events to create; more are refused (default: 100)")] = 100,
+    limit: Annotated[int, Parameter(help="Maximum number of events; a range with more is refused "
+"(default: 100)")] = 100,
     label: Annotated[
-        str | None, Parameter(help="A label: occurrences that a backfill with this label has made are not made again")
+        str | None, Parameter(help="Label: occurrences that a backfill with this label has created are not "
+"created again")
     ] = None,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:  # fmt: skip
-    """Fire now what a schedule would have fired in the past, oldest first.
+    """Backfill a past time range: fire now what the schedule would have fired in it, oldest first.
 
     duly schedules backfill weekly-report --from 2026-01-01 --to 2026-02-01
     """
@@ -160,7 +165,7 @@ _OPTIONS = {"start": "from", "end": "to"}
 
 
 def delete(*names: str, tenant: Tenant = "default", invocation: Hidden) -> int:
-    """Delete schedules. What is under way ends; what waits is cancelled. Nothing is asked."""
+    """Delete schedules, without asking for confirmation. Waiting events are cancelled; running events finish."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         cancelled = await duly.schedules.delete(name, tenant=tenant, by=person())
@@ -172,4 +177,4 @@ def delete(*names: str, tenant: Tenant = "default", invocation: Hidden) -> int:
 
 
 def _each(names: tuple[str, ...], act: Act, of_many: str | None, invocation: Invocation) -> int:
-    return each(names, act, of_many, "name the schedules; `duly schedules list` shows them", invocation)
+    return each(names, act, of_many, "give the names of the schedules; `duly schedules list` shows them", invocation)

@@ -27,7 +27,7 @@ from duly.records.wire.schedule_reader import read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.rules.templates import TEMPLATES
 
-schedules = App(name="schedules", help="Look at schedules, put them, and pause, trigger, move or delete them.")
+schedules = App(name="schedules", help="List, create, pause, trigger, backfill or delete schedules.")
 
 SHOWN_AHEAD = 5
 """Next occurrences on the page of a schedule."""
@@ -45,15 +45,17 @@ def register(commands: App) -> None:
 @schedules.command(name="list", sort_key=1)
 def list_(
     *,
-    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
+    tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
     limit: Annotated[int, how_many(100)] = 100,
-    after: Annotated[str | None, Parameter(help="Next page: the last name of the page before", metavar="NAME")] = None,
+    after: Annotated[
+        str | None, Parameter(help="Next page: the last name of the previous page", metavar="NAME")
+    ] = None,
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:
-    """List schedules: their rules, when they fire next, and whether they do.
+    """List schedules with their rules, state and next event.
 
-    With --app, also which of them its code has declared and does not any more.
+    With --app, also show schedules that its code declared earlier and no longer declares.
     """
     asyncio.run(_list(tenant, limit, after, check_columns(SCHEDULE_JSON, columns), invocation))
 
@@ -76,7 +78,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, columns: list
     usual = table(found, undeclared or (), now, console.width)
     console.print(in_chosen_columns(SCHEDULE_JSON, found, columns, console.width) if columns else usual)
     if more:
-        note(f"there are more: add --after {following}")
+        note(f"for the next page, add --after {following}")
 
 
 def _to_json(schedule: Schedule, undeclared: set[str] | None) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def _cursor(after: str, tenant: str | None) -> Schedule:
 
 @schedules.command(sort_key=2)
 def show(name: str, /, *, tenant: Tenant = "default", invocation: Hidden) -> None:
-    """Show a schedule: what it says, what is ahead of it, its latest events and its history."""
+    """Show a schedule: its settings, next event, latest events and history."""
     asyncio.run(_show(name, tenant, invocation))
 
 
@@ -145,12 +147,16 @@ def preview(
     count: Annotated[int, how_many(10)] = 10,
     after: Annotated[
         str | None,
-        Parameter(help="From then on; a local time is one of its zone", metavar="WHEN", allow_leading_hyphen=True),
+        Parameter(
+            help="Show occurrences after this: an instant, or a local time in the schedule's zone",
+            metavar="WHEN",
+            allow_leading_hyphen=True,
+        ),
     ] = None,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> None:
-    """Show when a schedule fires next, or when a rule would, with what is odd about it.
+    """Preview when a schedule or a rule fires next, with notes about daylight saving.
 
     duly schedules preview --cron '30 2 * * *' --timezone Europe/Brussels --after 2027-03-26
     """
@@ -166,7 +172,7 @@ async def _preview(
     invocation: Invocation,
 ) -> None:
     if name is not None and what != (NO_RULE, NO_BOUNDS):
-        raise Misuse(f"preview either the schedule {name!r}, which has its own rule and zone, or another rule")
+        raise Misuse(f"give either the name of a schedule ({name!r}) or options for a rule, not both")
     async with Duly("sqlite://") if name is None else invocation.duly_for_looking() as duly:
         asked: str | dict[str, Any]
         policies: dict[str, Any]
@@ -183,7 +189,7 @@ async def _preview(
         console = screen()
         console.print(preview_table(found, zone, now, console.width))
     else:
-        note("it never fires from then on")
+        note("it never fires after that")
 
 
 async def _asked(duly: Duly, when: RuleOptions, bounds: TimetableOptions) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -196,10 +202,10 @@ async def _asked(duly: Duly, when: RuleOptions, bounds: TimetableOptions) -> tup
 @schedules.command(sort_key=20)
 def replan(
     *,
-    dry_run: Annotated[bool, Parameter(help="Only tell what would move")] = False,
+    dry_run: Annotated[bool, Parameter(help="Show what would move, and change nothing")] = False,
     invocation: Hidden,
 ) -> None:
-    """Move what has not started to where newer zone data puts it; workers do so when they start."""
+    """Replan waiting events by newer time zone data. Workers do this when they start."""
     asyncio.run(_replan(dry_run, invocation))
 
 
@@ -217,7 +223,7 @@ async def _replan(dry_run: bool, invocation: Invocation) -> None:
 
 @schedules.command(sort_key=21)
 def templates(*, invocation: Hidden) -> None:
-    """List the rules that have names, for --template."""
+    """List the templates for --template: common rules with names."""
     if invocation.json:
         print_json({"templates": [{"name": name, **one._asdict()} for name, one in TEMPLATES.items()]})
         return

@@ -95,13 +95,13 @@ def _job(number: int, line: str, settings: dict[str, str], broken: dict[str, int
         raise ValueError("is neither a setting NAME=value nor five fields and a command")
     _check(cron)
     if len(words) <= many + int(system):
-        missing = "a user and a command" if system else "a command"
-        raise ValueError(f"has a time, but not {missing} after it")
+        missing = "user and command" if system else "command"
+        raise ValueError(f"has a time, but no {missing} after it")
     if ZONE in broken:
-        raise ValueError(f"its zone is not known: see line {broken[ZONE]}")
+        raise ValueError(f"its time zone is not valid: see line {broken[ZONE]}")
     command, stdin = _command(words[-1])
     if not command:
-        raise ValueError("has nothing before its first %: what follows it is only what a command reads")
+        raise ValueError("has no command before its first %: the text after a % is only the input of a command")
     return Job(
         line=number,
         cron=cron,

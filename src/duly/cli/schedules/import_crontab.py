@@ -36,16 +36,16 @@ def register(app: App) -> None:
 class ImportOptions:
     """Options for the schedules that the lines become."""
 
-    type: Annotated[str, Parameter(help="Their event type, which chooses the handler; else command")] = "command"
-    prefix: Annotated[str, Parameter(help="What their names begin with")] = ""
-    timezone: Annotated[
-        str, Parameter(help="Whose clocks they go by where the file does not say; else UTC", metavar="ZONE")
-    ] = DEFAULT_ZONE
+    type: Annotated[str, Parameter(help="Event type; it selects the handler (default: command)")] = "command"
+    prefix: Annotated[str, Parameter(help="Prefix of the schedules' names")] = ""
+    timezone: Annotated[str, Parameter(help="Time zone, if the file names none (default: UTC)", metavar="ZONE")] = (
+        DEFAULT_ZONE
+    )
     mode: Annotated[
-        str | None, Parameter(help="live, or shadow: record what would have fired, and deliver nothing", metavar="MODE")
+        str | None, Parameter(help="live, or shadow: record what would fire, and deliver nothing", metavar="MODE")
     ] = None
-    tenant: Annotated[str, Parameter(help="Whose schedules they are")] = "default"
-    paused: Annotated[bool, Parameter(help="They do not fire until they are resumed")] = False
+    tenant: Annotated[str, Parameter(help="Tenant of the schedules")] = "default"
+    paused: Annotated[bool, Parameter(help="Import them paused: they do not fire until resumed")] = False
 
     def written(self, name: str, job: Job) -> dict[str, Any]:
         return {
@@ -78,17 +78,19 @@ class _DryRun(Exception):
 
 
 def import_(
-    file: Annotated[str, Parameter(help="A crontab; - is standard input")],
+    file: Annotated[str, Parameter(help="Crontab file; - is standard input")],
     /,
     *,
     become: ImportOptions = AS_COMMANDS,
-    system: Annotated[bool, Parameter(help="Each line names a user before its command, as in /etc/crontab")] = False,
-    dry_run: Annotated[bool, Parameter(help="Only tell what would be done")] = False,
+    system: Annotated[
+        bool, Parameter(help="System crontab: each line has a user before its command, as in /etc/crontab")
+    ] = False,
+    dry_run: Annotated[bool, Parameter(help="Show what would be imported, and change nothing")] = False,
     invocation: Hidden,
 ) -> int:
     """Import a crontab: each line becomes a schedule.
 
-    Lines that cannot be used are told with their reasons, and the others are kept. The payload of each has its
+    Invalid lines are reported with their reasons; the others are imported. The payload of each has its
     command, stdin, user and environment. Importing the same file again changes nothing.
 
     crontab -l | duly schedules import - --timezone Europe/Brussels --dry-run
@@ -154,7 +156,7 @@ async def _put_all(
 def _refuse_others(schedule: Schedule | None, type: str) -> None:
     """Refuses to overwrite a schedule that was not imported, if a command happens to have the same name."""
     if schedule is not None and (schedule.type != type or schedule.origin is not None):
-        raise Conflict(f"a schedule {schedule.name!r} that is not from a crontab exists already: give a --prefix")
+        raise Conflict(f"a schedule {schedule.name!r} that is not from a crontab already exists: give a --prefix")
 
 
 def _table(done: Sequence[ImportedCrontab], now: datetime, width: int) -> Table:
@@ -204,9 +206,9 @@ def _told(bad: Sequence[BadLine]) -> Iterator[str]:
 
 def _remarks(done: Sequence[ImportedCrontab], become: ImportOptions) -> Iterator[str]:
     if any(one.job.timezone is None for one in done) and become.timezone == DEFAULT_ZONE:
-        yield "where the file names no zone, its times are read as UTC: --timezone says otherwise"
+        yield "the file names no time zone, so its times are read as UTC: use --timezone for another zone"
     if any(one.job.user is None and one.job.command.split()[0] == "root" for one in done):
-        yield "some commands begin with root: is this a system crontab? Then add --system"
+        yield "some commands begin with root: if this is a system crontab, add --system"
 
 
 def _to_json(one: ImportedCrontab) -> dict[str, Any]:

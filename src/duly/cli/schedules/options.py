@@ -25,26 +25,29 @@ class RuleOptions:
 
     cron: Annotated[
         str | None,
-        Parameter(help="Five fields, or six with seconds first, or such as @daily", metavar="EXPR"),
+        Parameter(
+            help="Cron expression: five fields, six with seconds first, or an alias such as @daily", metavar="EXPR"
+        ),
     ] = None
-    every: Annotated[str | None, Parameter(help="Again and again, such as 15m", metavar="SPAN")] = None
-    rrule: Annotated[str | None, Parameter(help="RFC 5545, such as 'FREQ=MONTHLY;BYDAY=-1FR'", metavar="TEXT")] = None
-    yearly: Annotated[str | None, Parameter(help="A date in every year, such as 02-29", metavar="MM-DD")] = None
+    every: Annotated[str | None, Parameter(help="Fixed interval, such as 15m", metavar="SPAN")] = None
+    rrule: Annotated[
+        str | None, Parameter(help="RFC 5545 recurrence rule, such as 'FREQ=MONTHLY;BYDAY=-1FR'", metavar="TEXT")
+    ] = None
+    yearly: Annotated[str | None, Parameter(help="Date in every year, such as 02-29", metavar="MM-DD")] = None
     once: Annotated[
-        str | None, Parameter(help="An instant, a local time of the --timezone, or such as +2h", metavar="WHEN")
+        str | None,
+        Parameter(help="One time: an instant, a local time in --timezone, or a delay such as +2h", metavar="WHEN"),
     ] = None
     template: Annotated[
-        str | None, Parameter(help="A rule by its name; `duly schedules templates` lists them", metavar="NAME")
+        str | None, Parameter(help="Name of a template; `duly schedules templates` lists them", metavar="NAME")
     ] = None
-    at: Annotated[str | None, Parameter(help="With --yearly: at which time; else 09:00", metavar="HH:MM")] = None
+    at: Annotated[str | None, Parameter(help="With --yearly: local time (default: 09:00)", metavar="HH:MM")] = None
     leap: Annotated[
-        str | None, Parameter(help="With --yearly 02-29: feb28, mar1 or skip in other years", metavar="HOW")
+        str | None, Parameter(help="With --yearly 02-29: day in other years, feb28, mar1 or skip", metavar="HOW")
     ] = None
-    anchor: Annotated[str | None, Parameter(help="With --every or --rrule: from when on it counts", metavar="WHEN")] = (
-        None
-    )
+    anchor: Annotated[str | None, Parameter(help="With --every or --rrule: start of counting", metavar="WHEN")] = None
     timezone: Annotated[
-        str | None, Parameter(help="Whose clocks it goes by, such as Europe/Brussels; else UTC", metavar="ZONE")
+        str | None, Parameter(help="Time zone, such as Europe/Brussels (default: UTC)", metavar="ZONE")
     ] = None
 
     @property
@@ -55,7 +58,9 @@ class RuleOptions:
     async def rule(self, duly: Duly) -> dict[str, Any]:
         if len(self.kinds) != 1:
             given = " and ".join(f"--{kind}" for kind in self.kinds)
-            raise Misuse(f"{given} are two rules: give one" if given else f"say when: {A_RULE}")
+            raise Misuse(
+                f"{given} cannot be used together: give one rule" if given else f"a rule is missing: give {A_RULE}"
+            )
         [kind] = self.kinds
         self._refuse_details_of_others(kind)
         written: dict[str, Any] = {KINDS[kind]: getattr(self, kind)}
@@ -80,18 +85,23 @@ class RuleOptions:
 class TimetableOptions:
     """Options that affect when a schedule fires, besides the rule."""
 
-    start: Annotated[str | None, Parameter(help="Not before: an instant, or local", metavar="WHEN")] = None
-    end: Annotated[str | None, Parameter(help="Not after", metavar="WHEN")] = None
+    start: Annotated[
+        str | None, Parameter(help="No occurrence before this: an instant or a local time", metavar="WHEN")
+    ] = None
+    end: Annotated[str | None, Parameter(help="No occurrence after this", metavar="WHEN")] = None
     exclude: Annotated[
         list[str] | None,
-        Parameter(help="Days of rest, such as SAT, 12-25 or holidays:BE; may be repeated", metavar="DAYS"),
+        Parameter(help="Days to exclude, such as SAT, 12-25 or holidays:BE; may be repeated", metavar="DAYS"),
     ] = None
     gap: Annotated[
         str | None,
-        Parameter(help="Where clocks leave its time out: after the gap, shift by it, or skip", metavar="HOW"),
+        Parameter(
+            help="Daylight saving, time does not exist: after (fire after the gap), shift (by its length) or skip",
+            metavar="HOW",
+        ),
     ] = None
     dst_overlap: Annotated[
-        str | None, Parameter(help="Where clocks show its time twice: first, second or both", metavar="WHICH")
+        str | None, Parameter(help="Daylight saving, time occurs twice: first, second or both", metavar="WHICH")
     ] = None
 
     async def policies(self, duly: Duly) -> dict[str, Any]:
@@ -112,25 +122,27 @@ class DeliveryOptions:
         str | None, Parameter(help="Missed occurrences: fire the latest (default), all, or skip them", metavar="POLICY")
     ] = None
     tolerance: Annotated[
-        str | None, Parameter(help="With --misfire skip: what counts as missed; else 30s", metavar="SPAN")
+        str | None, Parameter(help="With --misfire skip: how late still fires (default: 30s)", metavar="SPAN")
     ] = None
-    limit: Annotated[int | None, Parameter(help="With --misfire all: how many at most; else 100", metavar="N")] = None
+    limit: Annotated[int | None, Parameter(help="With --misfire all: maximum number (default: 100)", metavar="N")] = (
+        None
+    )
     overlap: Annotated[
         str | None, Parameter(help="While an event runs: allow the next one (default), skip or queue it",
                               metavar="POLICY")
     ] = None  # fmt: skip
-    max_concurrent: Annotated[int | None, Parameter(help="How many at once", metavar="N")] = None
+    max_concurrent: Annotated[int | None, Parameter(help="Maximum number of events at once", metavar="N")] = None
     depends_on: Annotated[
-        str | None, Parameter(help="Fire only if this schedule has succeeded --within a span", metavar="NAME")
+        str | None, Parameter(help="Fire only if this schedule has succeeded recently (see --within)", metavar="NAME")
     ] = None
-    within: Annotated[str | None, Parameter(help="With --depends-on: such as 1h", metavar="SPAN")] = None
+    within: Annotated[str | None, Parameter(help="With --depends-on: how recently, such as 1h", metavar="SPAN")] = None
     mode: Annotated[
-        str | None, Parameter(help="live, or shadow: record what would have fired, and deliver nothing", metavar="MODE")
+        str | None, Parameter(help="live, or shadow: record what would fire, and deliver nothing", metavar="MODE")
     ] = None
 
     def policies(self) -> dict[str, Any]:
         if (self.depends_on is None) != (self.within is None):
-            raise Misuse("--depends-on and --within go together, as in --depends-on load --within 1h")
+            raise Misuse("--depends-on and --within must be given together, as in --depends-on load --within 1h")
         misfire = _given(policy=self.misfire, tolerance=self.tolerance, limit=self.limit)
         depends_on = _given(schedule=self.depends_on, within=self.within)
         return _given(

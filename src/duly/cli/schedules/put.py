@@ -37,16 +37,16 @@ class PutResult(NamedTuple):
 class ContentOptions:
     """Options for the content of the events."""
 
-    type: Annotated[str | None, Parameter(help="The event type, which chooses the handler")] = None
-    payload: Annotated[
-        str | None, Parameter(help="What it carries, as JSON", metavar="JSON", allow_leading_hyphen=True)
-    ] = None
-    paused: Annotated[bool, Parameter(help="It does not fire until it is resumed")] = False
-    enabled: Annotated[bool, Parameter(help="It fires, also if it was paused before")] = False
+    type: Annotated[str | None, Parameter(help="Event type; it selects the handler")] = None
+    payload: Annotated[str | None, Parameter(help="Payload, as JSON", metavar="JSON", allow_leading_hyphen=True)] = None
+    paused: Annotated[bool, Parameter(help="Pause it: it does not fire until resumed")] = False
+    enabled: Annotated[bool, Parameter(help="Enable it, also if it was paused before")] = False
 
     def fields(self) -> dict[str, Any]:
         if self.paused and self.enabled:
-            raise Misuse("--paused and --enabled contradict each other: give one, or neither to leave it as it is")
+            raise Misuse(
+                "--paused and --enabled cannot be used together: give one, or neither to keep the present state"
+            )
         switched = {"enabled": self.enabled} if self.paused or self.enabled else {}
         payload = {} if self.payload is None else {"payload": read_payload(self.payload)}
         return {"type": self.type, **payload, **switched}
@@ -66,11 +66,12 @@ def put(
     aimed: TargetOptions = HERE,
     bounds: TimetableOptions = NO_BOUNDS,
     delivery: DeliveryOptions = AS_USUAL,
-    tenant: Annotated[str | None, Parameter(help="Whose schedule it is; else default")] = None,
+    tenant: Annotated[str | None, Parameter(help="Tenant of the schedule (default: default)")] = None,
     file: Annotated[
         str | None,
         Parameter(
-            help="Read it from JSON instead: an object, a list, or what `list --json` prints; - is standard input",
+            help="Read schedules from a JSON file: an object, a list, or the output of `list --json`; - is "
+            "standard input",
             allow_leading_hyphen=True,
         ),
     ] = None,
@@ -84,16 +85,16 @@ def put(
     if file is None:
         return asyncio.run(_put(name, options, tenant, invocation))
     if options != (NOTHING, NO_RULE, HERE, NO_BOUNDS, AS_USUAL):
-        raise Misuse("--file has all of the schedule: beside it, only NAME and --tenant can be given")
+        raise Misuse("with --file, only NAME and --tenant can be given: write the other settings in the file")
     return asyncio.run(_put_file(name, file, tenant, invocation))
 
 
 async def _put(name: str | None, options: Options, tenant: str | None, invocation: Invocation) -> int:
     what, when, aimed, bounds, delivery = options
     if name is None:
-        raise Misuse("name the schedule, or give --file")
+        raise Misuse("give the name of the schedule, or --file")
     if what.type is None:
-        raise Misuse("say what it fires: --type, as in --type report.weekly")
+        raise Misuse("the event type is missing: give --type, as in --type report.weekly")
     written = {"name": name, **what.fields(), **delivery.policies()}
     async with invocation.duly() as duly:
         written |= {"rule": await when.rule(duly), "timezone": when.timezone, **await bounds.policies(duly)}
@@ -134,7 +135,7 @@ def change(before: Schedule | None, after: Schedule) -> str:
 async def _put_file(name: str | None, file: str, tenant: str | None, invocation: Invocation) -> int:
     found, alone = _schedules_in(read_text(file))
     if name is not None and not alone:
-        raise Misuse(f"{name!r} cannot be the name of each schedule in a list: leave NAME out")
+        raise Misuse(f"{name!r} cannot be the name of every schedule in a list: remove NAME")
     done: list[PutResult] = []
     async with invocation.duly() as duly:
         for written in _in_order(found):
@@ -158,7 +159,7 @@ def _schedules_in(text: str) -> tuple[list[Any], bool]:
     try:
         written = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid([Problem("file", f"is not JSON: {error}")]) from None
+        raise Invalid([Problem("file", f"is not valid JSON: {error}")]) from None
     if isinstance(written, dict) and isinstance(written.get("schedules"), list):
         written = written["schedules"]
     return (written, False) if isinstance(written, list) else ([written], True)

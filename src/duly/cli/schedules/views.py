@@ -98,7 +98,7 @@ def what_is_next(schedule: Schedule, now: datetime) -> str:
         return "paused"
     if schedule.next_at is None:
         if schedule.halt_kind is HaltKind.ENDED:
-            return "it has ended: there is no next"
+            return "it has ended: there is no next event"
         return (
             f"error: {schedule.halted}" if schedule.halt_kind is HaltKind.ERROR else schedule.halted or "no next event"
         )
@@ -218,25 +218,28 @@ def _whole_rule(schedule: Schedule) -> str:
         start = schedule.rule.get("start")
     except (msgspec.DecodeError, AttributeError):
         return schedule.rule_json
-    counted_from = f", counted from {start}" if start else ""
+    counted_from = f", starting {start}" if start else ""
     return f"{_rule(schedule)}{counted_from}"
 
 
 def _policies(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """The policies that are not the default, and the behaviour at clock changes."""
+    """The policies that are not the default, and the behaviour at daylight saving."""
     written, usual = SCHEDULE_JSON.write(schedule), DEFAULT.to_json()
     for name, plain in usual.items():
         value = written[name]
         if name == "dst":
             if isinstance(value, dict) and value.get("gap") and schedule.timezone != "UTC":
-                yield "clock changes", f"in a gap: {GAPS.get(value['gap'])}; shown twice: {TWICE.get(value['overlap'])}"
+                yield (
+                    "clock changes",
+                    f"gap: {GAPS.get(value['gap'])}; overlap: {TWICE.get(value['overlap'])}",
+                )
         elif value != plain:
             yield name.replace("_", " "), _policy(value)
     if schedule.retry_json is not None:
         yield "retry", _policy(written["retry"])
 
 
-GAPS = {"after": "right after it", "shift": "as much later as it is long", "skip": "not at all"}
+GAPS = {"after": "right after the gap", "shift": "later by the length of the gap", "skip": "not at all"}
 TWICE = {"first": "the first time", "second": "the second time", "both": "both times"}
 
 
@@ -250,7 +253,7 @@ def _ahead(schedule: Schedule, ahead: Sequence[Preview] | str, now: datetime, wi
     if isinstance(ahead, str):
         return Text(readable(ahead), "red")
     if not ahead:
-        return Text("nothing any more", "dim")
+        return Text("no further events", "dim")
     return preview_table(ahead, schedule.timezone, now, width)
 
 
@@ -298,19 +301,19 @@ def _passed_over(schedule: Schedule, now: datetime) -> str:
     first = ", ".join(utc(at) for at in over.first)
     more = " …" if over.count > len(over.first) else ""
     passed = f"passed over: {counted(over.count, 'occurrence')}, {first}{more} (UTC)"
-    when = ", once its time has come" if over.first[0] > now else ""
+    when = ", once it is due" if over.first[0] > now else ""
     return f"\n  {passed}\n  to fire the first one{when}: {readable(over.fire_with)}"
 
 
 def resumed(result: Resumed, now: datetime) -> Text:
     """The result of a resume: whether the occurrences that the pause has passed over are skipped or fired."""
     if not result.passed:
-        passed = "goes on: nothing was missed while it was paused"
+        passed = "is resumed: nothing was missed while it was paused"
     else:
         one = result.passed == 1
         fate = "fires by its misfire policy" if one else "fire by its misfire policy"
-        left_out = "was left out" if one else "were left out"
-        passed = f"goes on: {counted(result.passed, 'occurrence')} missed while it was paused "
+        left_out = "was skipped" if one else "were skipped"
+        passed = f"is resumed: {counted(result.passed, 'occurrence')} missed while it was paused "
         passed += fate if result.fires else left_out
     return acted(result.schedule, passed, now)
 

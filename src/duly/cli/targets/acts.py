@@ -16,7 +16,7 @@ from duly.errors import Misuse
 from duly.records.target import KNOWN_JSON, TARGET_JSON
 from duly.target_secrets import ANEW
 
-Tenant = Annotated[str, Parameter(help="Whose it is; else default")]
+Tenant = Annotated[str, Parameter(help="Tenant of the target (default: default)")]
 
 
 def register(app: App) -> None:
@@ -26,11 +26,11 @@ def register(app: App) -> None:
 
 
 def enable(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
-    """Send to parked or disabled targets again, by name, URL or origin. What waits for them is released."""
+    """Enable parked or disabled targets, by name, URL or origin. Events that wait for them are released."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         released = await duly.targets.enable(name, tenant=tenant, by=person())
-        waited = f": {counted(released, 'event')} that waited for it can start" if released else ""
+        waited = f": {counted(released, 'event')} that waited for it may start" if released else ""
         return await _done(duly, name, tenant, f"is enabled{waited}", released=released)
 
     return _each(targets, act, invocation)
@@ -38,11 +38,11 @@ def enable(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int
 
 def disable(
     *targets: str,
-    reason: Annotated[str | None, Parameter(help="Why, for the history and for what waits")] = None,
+    reason: Annotated[str | None, Parameter(help="Reason, stored in the history and shown for waiting events")] = None,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:
-    """Send nothing to targets, by name, URL or origin, until they are enabled. Their events wait, and spend no attempt.
+    """Disable targets, by name, URL or origin. Their events wait until they are enabled, and use no attempt.
 
     duly targets disable crm --reason 'it moves tonight'
     """
@@ -55,17 +55,17 @@ def disable(
 
 
 def probe(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
-    """Let a worker try parked targets, by name, URL or origin, at once instead of when their time has come."""
+    """Probe parked targets now, by name, URL or origin, instead of at their next scheduled try."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         await duly.targets.probe(name, tenant=tenant, by=person())
-        return await _done(duly, name, tenant, "is to be tried by the next worker that looks")
+        return await _done(duly, name, tenant, "is tried by the next worker that checks it")
 
     return _each(targets, act, invocation)
 
 
 def _each(targets: tuple[str, ...], act: Act, invocation: Invocation) -> int:
-    missing = "name the targets, by name or by URL; `duly targets list` and `destinations` show them"
+    missing = "give names or URLs of targets; `duly targets list` and `duly targets destinations` show them"
     return each(targets, act, "destinations", missing, invocation)
 
 
@@ -77,27 +77,32 @@ async def _done(duly: Duly, destination: str, tenant: str, what: str, **told: in
 
 def limit(
     target: Annotated[
-        str | None, Parameter(help="Its name, or an origin; else all of the tenant's", metavar="NAME|URL")
+        str | None,
+        Parameter(help="Name of a target, or an origin (default: all destinations of the tenant)", metavar="NAME|URL"),
     ] = None,
     /,
     *,
-    concurrency: Annotated[int | None, Parameter(help="How many at once, from each worker", metavar="N")] = None,
+    concurrency: Annotated[
+        int | None, Parameter(help="Maximum deliveries at once, for each worker", metavar="N")
+    ] = None,
     rate: Annotated[
         str | None,
-        Parameter(help="From all workers together, such as 50/s or 600/m", metavar="RATE", allow_leading_hyphen=True),
+        Parameter(
+            help="Rate limit for all workers together, such as 50/s or 600/m", metavar="RATE", allow_leading_hyphen=True
+        ),
     ] = None,
     none: Annotated[bool, Parameter(help="Remove its limits")] = False,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> None:
-    """Limit how much a target is given. What is not given here is not limited any more.
+    """Set the rate limit and concurrency limit of a target. A limit that is not given is removed.
 
     duly targets limit crm --concurrency 5 --rate 50/s
     """
     if none and (concurrency is not None or rate is not None):
-        raise Misuse("--none takes all limits away: give it alone")
+        raise Misuse("--none removes all limits: do not give other limits with it")
     if not none and concurrency is None and rate is None:
-        raise Misuse("say how much, as in --concurrency 5 or --rate 50/s, or --none for no limits")
+        raise Misuse("the limit is missing: give --concurrency 5 or --rate 50/s, for example, or --none for no limits")
     asyncio.run(_limit(target, concurrency, rate, tenant, invocation))
 
 
@@ -115,8 +120,8 @@ async def _limit(
     screen().print(Text.assemble((readable(whose), "bold"), said), soft_wrap=True)
 
 
-def reseal(*, tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None, invocation: Hidden) -> int:
-    """Seal the secrets of targets with the first key of DULY_SECRET_KEY, so that the others can be taken out.
+def reseal(*, tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None, invocation: Hidden) -> int:
+    """Encrypt the secrets of targets again with the first key of DULY_SECRET_KEY, so that old keys can be removed.
 
     DULY_SECRET_KEY=NEW,OLD duly targets reseal
     """
@@ -130,24 +135,30 @@ async def _reseal(tenant: str | None, invocation: Invocation) -> int:
         closed = [{"tenant": whose, "name": name} for whose, name in done.closed]
         print_json({"resealed": done.resealed, "unchanged": done.unchanged, "closed": closed})
     else:
-        said = f"sealed {counted(done.resealed, 'target')} anew; {done.unchanged:,} had the first key already"
+        said = f"encrypted {counted(done.resealed, 'target')} again; {done.unchanged:,} used the first key already"
         screen().print(said, soft_wrap=True)
         for whose, name in done.closed:
             of = "" if whose == "default" else f" of {whose}"
-            note(readable(f"target {name}{of} cannot be opened by any key in DULY_SECRET_KEY: add its key, or {ANEW}"))
+            note(
+                readable(
+                    f"target {name}{of} cannot be decrypted with any key in DULY_SECRET_KEY: add its key, or {ANEW}"
+                )
+            )
     return 1 if done.closed else 0
 
 
 def delete(
     *names: str,
-    force: Annotated[bool, Parameter(help="Also those for which events wait: these become dead letters")] = False,
+    force: Annotated[
+        bool, Parameter(help="Delete them even if events wait for them: those events become dead letters")
+    ] = False,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:
-    """Delete targets. One for which events wait is not deleted, unless by --force."""
+    """Delete targets. A target for which events wait is only deleted with --force."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         target = await duly.targets.delete(name, force=force, tenant=tenant, by=person())
         return ActResult(TARGET_JSON.write(target), done_to(target, "deleted"))
 
-    return each(names, act, "targets", "name the targets; `duly targets list` shows them", invocation)
+    return each(names, act, "targets", "give the names of the targets; `duly targets list` shows them", invocation)

@@ -18,10 +18,12 @@ from duly.duly import Duly
 from duly.records.history import ENTRY_JSON
 from duly.records.target import KNOWN_JSON, TARGET_JSON, Known
 
-targets = App(name="targets", help="Put targets under names, limit them, and look after those that are parked.")
+targets = App(
+    name="targets", help="Create, limit, enable and disable targets: named destinations of webhooks and HTTP requests."
+)
 
-Listed = Annotated[str | None, Parameter(help="Only this tenant's")]
-Page = Annotated[str | None, Parameter(help="The next page: the last name of the page before", metavar="NAME")]
+Listed = Annotated[str | None, Parameter(help="Only in this tenant")]
+Page = Annotated[str | None, Parameter(help="Next page: the last name of the previous page", metavar="NAME")]
 
 
 def register(commands: App) -> None:
@@ -39,7 +41,7 @@ def list_(
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:
-    """List the targets that have names, and whether events reach them."""
+    """List stored targets and whether they are parked."""
     asyncio.run(_list(tenant, limit, after, check_columns(TARGET_JSON, columns), invocation))
 
 
@@ -58,7 +60,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, columns: list
     if invocation.json:
         print_json({"targets": [TARGET_JSON.write(target) for target in found], "next": following})
     elif following is not None:
-        note(f"there are more: add --after {shlex.quote(following)}")
+        note(f"for the next page, add --after {shlex.quote(following)}")
 
 
 async def _draw(duly: Duly, rows: Sequence[Row], what: str, after: str | None = None) -> None:
@@ -72,13 +74,13 @@ async def _draw(duly: Duly, rows: Sequence[Row], what: str, after: str | None = 
 
 @targets.command(sort_key=2)
 def show(
-    target: Annotated[str, Parameter(help="Its name; or the URL or origin of a destination", metavar="NAME|URL")],
+    target: Annotated[str, Parameter(help="Name of a target, or URL or origin of a destination", metavar="NAME|URL")],
     /,
     *,
-    tenant: Annotated[str, Parameter(help="Whose it is; else default")] = "default",
+    tenant: Annotated[str, Parameter(help="Tenant of the target (default: default)")] = "default",
     invocation: Hidden,
 ) -> None:
-    """Show a target: where it goes, its limits, why it is parked and what waits for it. Never its secrets."""
+    """Show a target: its URL, its limits, why it is parked, how many events wait for it. Never its secrets."""
     asyncio.run((_show_destination if "://" in target else _show)(target, tenant, invocation))
 
 
@@ -109,7 +111,7 @@ async def _show_destination(url: str, tenant: str, invocation: Invocation) -> No
 def destinations(
     *, tenant: Listed = None, limit: Annotated[int, how_many(100)] = 100, after: Page = None, invocation: Hidden
 ) -> None:
-    """List all destinations that have limits and all that are parked, also those that are no target's."""
+    """List all destinations that have limits or are parked, also those without a stored target."""
     asyncio.run(_destinations(tenant, limit, after, invocation))
 
 
@@ -123,14 +125,14 @@ async def _destinations(tenant: str | None, limit: int, after: str | None, invoc
         if invocation.json:
             print_json({"destinations": await _to_json(duly, found), "next": following})
             return
-        await _draw(duly, [Row(known) for known in found], "limits, and nothing is parked", after)
+        await _draw(duly, [Row(known) for known in found], "limits, and no destination is parked", after)
     if following is not None:
-        note(f"there are more: add --after {shlex.quote(following)}")
+        note(f"for the next page, add --after {shlex.quote(following)}")
 
 
 @targets.command(sort_key=4)
 def parked(*, tenant: Listed = None, invocation: Hidden) -> None:
-    """List the destinations to which nothing is sent, why, and what waits for them."""
+    """List parked destinations (open circuit breakers), the reasons, and how many events wait for them."""
     asyncio.run(_parked(tenant, invocation))
 
 

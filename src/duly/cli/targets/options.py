@@ -16,7 +16,7 @@ from duly.errors import Misuse, NotFound
 class TargetOptions:
     """Options for the target of an event, if it is not a Python handler."""
 
-    webhook: Annotated[str | None, Parameter(help="Send it there as a signed webhook", metavar="URL")] = None
+    webhook: Annotated[str | None, Parameter(help="Send it as a signed webhook to this URL", metavar="URL")] = None
     to: Annotated[
         str | None,
         Parameter(
@@ -27,7 +27,7 @@ class TargetOptions:
         str | None, Parameter(help="With --webhook or --to: standard (default) or cloudevents", metavar="WHICH")
     ] = None
     target: Annotated[
-        str | None, Parameter(help="Send it to this target; `duly targets list` shows them", metavar="NAME")
+        str | None, Parameter(help="Send it to this stored target; `duly targets list` shows them", metavar="NAME")
     ] = None
 
     async def spec(self, duly: Duly, tenant: str) -> dict[str, Any] | None:
@@ -35,9 +35,9 @@ class TargetOptions:
         places = {"--webhook": self.webhook, "--to": self.to, "--target": self.target}
         given = [option for option, place in places.items() if place is not None]
         if len(given) > 1:
-            raise Misuse(f"{' and '.join(given)} are {'two' if len(given) == 2 else 'three'} places: give one")
+            raise Misuse(f"{' and '.join(given)} are {'two' if len(given) == 2 else 'three'} destinations: give one")
         if self.format is not None and given not in (["--webhook"], ["--to"]):
-            raise Misuse("--format goes with --webhook or --to; a target has its own")
+            raise Misuse("--format can only be used with --webhook or --to; a stored target has its own format")
         if self.webhook is not None:
             return webhook(self.webhook, format=self.format)
         if self.to is not None:
@@ -52,7 +52,7 @@ def _broker(written: str, format: str | None) -> dict[str, Any]:
     channel, colon, place = written.partition(":")
     if channel not in WORDS or not colon:
         known = ", ".join(WORDS)
-        raise Misuse(f"--to {written!r:.50} names no place: expected one such as nats:orders.due; known: {known}")
+        raise Misuse(f"--to {written!r:.50} is not a destination: expected one such as nats:orders.due; known: {known}")
     return {channel: place if format is None else {WORDS[channel].where: place, "format": format}}
 
 

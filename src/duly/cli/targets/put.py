@@ -16,10 +16,10 @@ from duly.duly import Duly
 from duly.errors import Invalid, Misuse, NotFound, Problem
 from duly.records.target import TARGET_JSON, Target
 
-Tenant = Annotated[str, Parameter(help="Whose target it is; else default")]
+Tenant = Annotated[str, Parameter(help="Tenant of the target (default: default)")]
 SecretFile = Annotated[
     str | None,
-    Parameter(help="A file with the secret, whsec_…, instead of a new one; - is standard input", metavar="FILE"),
+    Parameter(help="File with the secret, whsec_…, instead of a new one; - is standard input", metavar="FILE"),
 ]
 
 
@@ -35,22 +35,24 @@ class SendingOptions:
     """Options for how events are sent to a target."""
 
     channel: Annotated[
-        str, Parameter(help="webhook (default), which is signed; or http, for any request", metavar="WHICH")
+        str, Parameter(help="webhook (default): signed; http: any request, not signed", metavar="WHICH")
     ] = WEBHOOK
-    method: Annotated[str | None, Parameter(help="With --channel http: such as PUT; else POST")] = None
+    method: Annotated[str | None, Parameter(help="With --channel http: method (default: POST)")] = None
     format: Annotated[
         str | None, Parameter(help="Format of a webhook: standard (default) or cloudevents", metavar="WHICH")
     ] = None
     timeout: Annotated[
         str | None,
-        Parameter(help="How long to wait for an answer; else 30s", metavar="SPAN", allow_leading_hyphen=True),
+        Parameter(help="Time-out for the answer (default: 30s)", metavar="SPAN", allow_leading_hyphen=True),
     ] = None
     header: Annotated[
-        list[str] | None, Parameter(help="Such as 'X-Team: billing'; may be repeated", metavar="'NAME: VALUE'")
+        list[str] | None,
+        Parameter(help="Header to send, such as 'X-Team: billing'; may be repeated", metavar="'NAME: VALUE'"),
     ] = None
     header_file: Annotated[
         str | None,
-        Parameter(help="A file with one 'Name: value' on each line, for what your shell should not remember; - is "
+        Parameter(help="File with one 'Name: value' per line, for headers that must not be in the shell's "
+"history; - is "
                   "standard input", metavar="FILE"),
     ] = None  # fmt: skip
     no_headers: Annotated[bool, Parameter(help="Remove its headers")] = False
@@ -68,7 +70,7 @@ class SendingOptions:
         """The given headers; None to keep the stored ones."""
         if self.no_headers:
             if self.header or self.header_file is not None:
-                raise Misuse("--no-headers takes all headers away: leave the other headers out")
+                raise Misuse("--no-headers removes all headers: do not give other headers with it")
             return {}
         lines = [] if self.header_file is None else read_text(self.header_file).splitlines()
         given = [*(self.header or ()), *(line for line in lines if line.strip())]
@@ -94,7 +96,7 @@ def _read_headers(lines: Sequence[str]) -> dict[str, str]:
 
 def put(
     name: str,
-    url: Annotated[str, Parameter(help="Where it goes, such as https://hooks.example/in")],
+    url: Annotated[str, Parameter(help="URL, such as https://hooks.example/in")],
     /,
     *,
     options: SendingOptions = AS_USUAL,
@@ -102,9 +104,9 @@ def put(
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> None:
-    """Store a target under a name, or replace it. A new webhook gets a secret, which is shown this once.
+    """Create or replace a target. A new webhook target gets a secret, which is shown only once.
 
-    What is not given is as usual, but for the secret and the headers: those stay as they are.
+    Options that are not given get their defaults; only the secret and the headers are kept.
 
     duly targets put crm https://hooks.example/in
     """
@@ -136,14 +138,14 @@ def rotate(
     keep: Annotated[
         str,
         Parameter(
-            help="How long the old secret still signs as well (default: 1d)", metavar="SPAN", allow_leading_hyphen=True
+            help="How long the old secret is used as well (default: 1d)", metavar="SPAN", allow_leading_hyphen=True
         ),
     ] = "1d",
     secret_file: SecretFile = None,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> None:
-    """Give a webhook's target a new secret, which is shown this once. The old one signs beside it for a while."""
+    """Rotate the secret of a webhook target. The new one is shown once; the old one is also used for a while."""
     asyncio.run(_rotate(name, keep, secret_file, tenant, invocation))
 
 
@@ -153,7 +155,7 @@ async def _rotate(name: str, keep: str, secret_file: str | None, tenant: str, in
         target = await duly.targets.rotate(name, secret=given, keep=keep, tenant=tenant, by=person())
     _tell(target, "rotated", None if given else target.secret, invocation)
     if not invocation.json:
-        note(f"the old secret signs as well for {keep}")
+        note(f"requests are signed with the old secret as well for {keep}")
 
 
 def _read_secret(file: str | None) -> str | None:
@@ -168,19 +170,19 @@ def _tell(target: Target, change: str, secret: str | None, invocation: Invocatio
     console.print(done_to(target, change), soft_wrap=True)
     if secret is not None:
         console.print(f"secret {secret}", soft_wrap=True)
-        note("its receiver checks signatures with this secret, which is not shown again")
+        note("the receiver needs this secret to verify signatures; it is not shown again")
 
 
 def secret(
-    url: Annotated[str, Parameter(help="Where webhooks go that name no target", metavar="URL")],
+    url: Annotated[str, Parameter(help="URL of webhooks without a stored target", metavar="URL")],
     /,
     *,
-    tenant: Annotated[str, Parameter(help="Whose webhooks; else default")] = "default",
+    tenant: Annotated[str, Parameter(help="Tenant of the webhooks (default: default)")] = "default",
     invocation: Hidden,
 ) -> None:
-    """Print the secret that signs webhooks to a URL which is no target's. All of an origin have the same.
+    """Print the signing secret of webhooks without a stored target. All URLs of an origin have the same secret.
 
-    It follows from DULY_SECRET_KEY, the tenant and the origin, and can be shown again.
+    It is derived from DULY_SECRET_KEY, the tenant and the origin, and can be shown again.
     """
     found = invocation.duly().targets.signing_secret(url, tenant=tenant)
     if invocation.json:

@@ -47,7 +47,7 @@ def limits(known: Known) -> str:
 
 def all_limits(known: Known) -> str:
     at_once = f"{known.concurrency:,} at once from each worker" if known.concurrency else ""
-    often = "" if known.rate is None else f"{show_rate(known.rate)} from all of them together"
+    often = "" if known.rate is None else f"{show_rate(known.rate)} from all workers together"
     return ", ".join(filter(None, (at_once, often)))
 
 
@@ -151,7 +151,7 @@ def _own_facts(target: Target) -> Iterator[tuple[str, str]]:
         if told.get(name) is not None:
             yield name, told[name]
     if told["headers"]:
-        yield "headers", f"{', '.join(told['headers'])} (what they say is sealed)"
+        yield "headers", f"{', '.join(told['headers'])} (their values are encrypted)"
 
 
 def _facts(known: Known, many: int, now: datetime) -> Iterator[tuple[str, str]]:

@@ -23,8 +23,10 @@ from duly.records.specs import InStatus, OfUser
 from duly.records.user import USER_JSON, User
 from duly.verbs.events import MOST
 
-Name = Annotated[str, Parameter(help="Its id or its key", metavar="ID")]
-Tenant = Annotated[str | None, Parameter(help="Only this tenant's; a key is looked up in the tenant default")]
+Name = Annotated[str, Parameter(help="Id or key of the user", metavar="ID")]
+Tenant = Annotated[
+    str | None, Parameter(help="Only in this tenant; without it, a key is looked up in the tenant default")
+]
 
 JSON_OPTIONS = ("target", "attributes")
 
@@ -44,21 +46,20 @@ class UserOptions:
     last_name: Annotated[str | None, Parameter(metavar="NAME")] = None
     date_of_birth: Annotated[str | None, Parameter(help="Such as 1990-03-15", metavar="DATE")] = None
     timezone: Annotated[str | None, Parameter(help="Such as Europe/Brussels", metavar="ZONE")] = None
-    key: Annotated[str | None, Parameter(help="What your own system calls the user; one within its tenant")] = None
+    key: Annotated[str | None, Parameter(help="Your own id of the user; unique in the tenant")] = None
     anniversary: Annotated[str | None, Parameter(help="Such as 2015-06-20", metavar="DATE")] = None
     delivery_time: Annotated[
-        str | None, Parameter(help="On the user's own clocks, such as 08:30; else DULY_DELIVERY_TIME", metavar="TIME")
+        str | None,
+        Parameter(help="Local time of the user's events, such as 08:30 (default: DULY_DELIVERY_TIME)", metavar="TIME"),
     ] = None
     leap: Annotated[
-        str | None, Parameter(help="When 29 February is kept in other years: feb28, mar1 or skip", metavar="HOW")
+        str | None, Parameter(help="Day for 29 February in other years: feb28, mar1 or skip", metavar="HOW")
     ] = None
-    target: Annotated[str | None, Parameter(help="Where it goes, as JSON; else to Python handlers", metavar="JSON")] = (
-        None
-    )
+    target: Annotated[str | None, Parameter(help="Target, as JSON (default: Python handlers)", metavar="JSON")] = None
     attributes: Annotated[
         str | None,
         Parameter(
-            help="What else event types need to know, as a JSON object: what it names is changed, null takes one away",
+            help="Attributes to change, as a JSON object; null removes one",
             metavar="JSON",
         ),
     ] = None
@@ -101,7 +102,7 @@ class NewUserFields(UserOptions):
     date_of_birth: Annotated[str | None, Parameter(help="Required, such as 1990-03-15", metavar="DATE")] = None
     timezone: Annotated[str | None, Parameter(help="Required, such as Europe/Brussels", metavar="ZONE")] = None
     attributes: Annotated[
-        str | None, Parameter(help="What else event types need to know, as a JSON object", metavar="JSON")
+        str | None, Parameter(help="Further attributes for event types, as a JSON object", metavar="JSON")
     ] = None
 
 
@@ -115,10 +116,10 @@ NOBODY = NewUserFields()
 def add(
     *,
     fields: NewUserFields = NOBODY,
-    tenant: Annotated[str, Parameter(help="Whose user it is; else default")] = DEFAULT_TENANT,
+    tenant: Annotated[str, Parameter(help="Tenant of the user (default: default)")] = DEFAULT_TENANT,
     invocation: Hidden,
 ) -> None:
-    """Add a user: the events are planned when this returns. --app names the app with event types of your own.
+    """Add a user and plan the user's events. --app names the app with your own event types.
 
     duly users add --first-name Ada --last-name Lovelace --date-of-birth 1815-12-10 --timezone Europe/London
     """
@@ -157,12 +158,12 @@ def update(
     fields: UserOptions = NOTHING,
     clear: Annotated[
         list[str] | None,
-        Parameter(help=f"Take away what is optional: {', '.join(OPTIONAL)}; may be repeated", metavar="FIELD"),
+        Parameter(help=f"Remove an optional field: {', '.join(OPTIONAL)}; may be repeated", metavar="FIELD"),
     ] = None,
     tenant: Tenant = None,
     invocation: Hidden,
 ) -> None:
-    """Change what is given of a user, and leave the rest. What has not started follows.
+    """Change some fields of a user. Events that have not started are updated as well.
 
     duly users update ada --timezone America/New_York --clear anniversary
     """
@@ -174,11 +175,11 @@ def _changes(given: dict[str, Any], cleared: Sequence[str]) -> dict[str, Any]:
     away = [field.replace("-", "_") for field in cleared]
     for field in away:
         if field not in OPTIONAL:
-            raise Misuse(f"--clear {field!r:.50} cannot be done: what can be taken away is {', '.join(OPTIONAL)}")
+            raise Misuse(f"--clear {field!r:.50} is not possible: only these can be removed: {', '.join(OPTIONAL)}")
         if field in given:
-            raise Misuse(f"--clear {field} and --{field.replace('_', '-')} contradict each other: give one of them")
+            raise Misuse(f"--clear {field} and --{field.replace('_', '-')} cannot be used together: give one of them")
     if not given and not away:
-        raise Misuse("say what to change, such as --timezone Europe/Brussels or --clear anniversary")
+        raise Misuse("nothing to change: give, for example, --timezone Europe/Brussels or --clear anniversary")
     return given | dict.fromkeys(away)
 
 
@@ -197,8 +198,9 @@ async def _update(name: str, changes: dict[str, Any], tenant: str | None, invoca
 
 def _tell_of(strangers: Sequence[str]) -> None:
     note(
-        f"not registered here as event types: {', '.join(strangers)}. What is planned of them follows a new time zone, "
-        "and no other change, until `duly users refresh --app …` is run with the app that registers them"
+        f"not registered here as event types: {', '.join(strangers)}. Their planned events "
+        "follow a new time zone, but no other change, until you run `duly users refresh --app …` with the "
+        "app that registers them"
     )
 
 
@@ -213,7 +215,7 @@ def delete(
     reason: Reason = None,
     invocation: Hidden,
 ) -> None:
-    """Delete a user. What is under way ends; what waits is cancelled. Nothing is asked."""
+    """Delete a user, without asking for confirmation. Waiting events are cancelled; running events finish."""
     asyncio.run(_delete(user, tenant, reason, invocation))
 
 

@@ -17,7 +17,7 @@ from duly.records.event import EVENT_JSON, Event
 from duly.records.history import ENTRY_JSON
 from duly.records.user import USER_JSON
 
-users = App(name="users", help="Add, import, change and delete users, and look at what is ahead of them.")
+users = App(name="users", help="Add, import, change, list and delete users.")
 
 SHOWN_EVENTS = 5
 """Latest events on the page of a user."""
@@ -32,13 +32,13 @@ def register(commands: App) -> None:
 @users.command(name="list", sort_key=1)
 def list_(
     *,
-    tenant: Annotated[str | None, Parameter(help="Only this tenant's")] = None,
+    tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
     limit: Annotated[int, how_many(20)] = 20,
-    after: Annotated[str | None, Parameter(help="The next page: the last id of the page before", metavar="ID")] = None,
+    after: Annotated[str | None, Parameter(help="Next page: the last id of the previous page", metavar="ID")] = None,
     columns: Columns = None,
     invocation: Hidden,
 ) -> None:
-    """List users, the newest first, each with the next event by the user's own clocks."""
+    """List users, newest first, each with the next event in the user's local time."""
     check_after(after, "a user's")
     asyncio.run(_list(tenant, limit, after, check_columns(USER_JSON, columns), invocation))
 
@@ -60,7 +60,7 @@ async def _list(tenant: str | None, limit: int, after: str | None, columns: list
     usual = table(found, heads, now, console.width)
     console.print(in_chosen_columns(USER_JSON, found, columns, console.width) if columns else usual)
     if more:
-        note(f"there are more: add --after {found[-1].id}")
+        note(f"for the next page, add --after {found[-1].id}")
 
 
 def _in_short(head: Event | None) -> dict[str, Any] | None:
@@ -72,13 +72,13 @@ def _in_short(head: Event | None) -> dict[str, Any] | None:
 
 @users.command(sort_key=3)
 def show(
-    user: Annotated[str, Parameter(help="Its id or its key", metavar="ID")],
+    user: Annotated[str, Parameter(help="Id or key of the user", metavar="ID")],
     /,
     *,
     tenant: Tenant = None,
     invocation: Hidden,
 ) -> None:
-    """Show a user: what is known, what is ahead, the latest events and the history."""
+    """Show a user: the stored data, the next events, the latest events and the history."""
     asyncio.run(_show(user, tenant, invocation))
 
 
@@ -104,13 +104,13 @@ async def _show(name: str, tenant: str | None, invocation: Invocation) -> None:
 @users.command(sort_key=20)
 def refresh(
     *,
-    tenant: Annotated[str | None, Parameter(help="Only this tenant's users")] = None,
+    tenant: Annotated[str | None, Parameter(help="Only users in this tenant")] = None,
     invocation: Hidden,
 ) -> int:
-    """Let all users' events follow the event types and the delivery time as they are now.
+    """Update all users' events to the present event types and delivery time.
 
-    To be run after the code of an event type, or DULY_DELIVERY_TIME, has changed. --app names the app that registers
-    the types; events of types that are not registered there are left alone.
+    Run it after the code of an event type, or DULY_DELIVERY_TIME, has changed. --app names the app that registers
+    the types; events of types that are not registered there do not change.
     """
     return asyncio.run(_refresh(tenant, invocation))
 
@@ -124,13 +124,14 @@ async def _refresh(tenant: str | None, invocation: Invocation) -> int:
         refused = {id: [problem._asdict() for problem in error.problems] for id, error in done.refused.items()}
         print_json({"users": done.users, "events": done.events, "refused": refused})
         return 1 if done.refused else 0
-    screen().print(f"{counted(done.users, 'user')} looked at, {counted(done.events, 'event')} changed")
+    screen().print(f"{counted(done.users, 'user')} checked, {counted(done.events, 'event')} changed")
     for id, error in done.refused.items():
         note(f"user {id}: {error}")
     if done.refused:
-        note(f"{counted(len(done.refused), 'user')} cannot be used by an event type; their events stayed as they were")
-    if invocation.named_app() is None:
         note(
-            f"without --app, only the event types that come with Duly were asked: {', '.join(duly.event_types.names())}"
+            f"{counted(len(done.refused), 'user')} have data that an event type cannot use; their events "
+            "were not changed"
         )
+    if invocation.named_app() is None:
+        note(f"without --app, only Duly's own event types were applied: {', '.join(duly.event_types.names())}")
     return 1 if done.refused else 0

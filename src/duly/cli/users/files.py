@@ -37,7 +37,7 @@ def format_of(file: str, told: str | None) -> str:
         return told
     found = EXTENSIONS.get(PurePath(file).suffix.lower())
     if found is None:
-        raise Misuse(f"{file} does not tell by its name what it holds: say --format csv or --format jsonl")
+        raise Misuse(f"{file} has neither the extension .csv nor .jsonl: give --format csv or --format jsonl")
     return found
 
 
@@ -88,7 +88,7 @@ def _object(raw: bytes) -> Mapping[str, Any] | Problem:
     except UnicodeDecodeError:
         return Problem("", "is not text in UTF-8")
     except (msgspec.MsgspecError, RecursionError) as error:
-        return Problem("", f"is not JSON: {error}")
+        return Problem("", f"is not valid JSON: {error}")
     if isinstance(found, dict):
         return found
     return Problem("", f"expected an object with a user's fields, not {type(found).__name__}")
@@ -170,7 +170,7 @@ class _Rows:
         if isinstance(error, _TooLong):
             return TOO_LONG
         if "field larger" in said:
-            return Problem("", f"has a cell with more than {csv.field_size_limit():,} characters")
+            return Problem("", f"has a value with more than {csv.field_size_limit():,} characters")
         if "new-line" in said:
             return Problem("", "has a carriage return in the middle: lines must end with LF or CRLF")
         return Problem("", f"is not CSV: {said}")
@@ -192,7 +192,7 @@ def _columns(header: tuple[int, list[str] | Problem] | None) -> list[str]:
 def _column_problems(columns: list[str]) -> list[Problem]:
     known = f"known: {', '.join(FIELDS)}, and {ATTRIBUTE}NAME for an attribute that is text"
     if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
-        return [Problem("header", f"has but one column, {columns[0]!r:.80}: cells are separated by commas")]
+        return [Problem("header", f"has only one column, {columns[0]!r:.80}: separate columns by commas")]
     unknown = [
         f"{column!r:.60}"
         for column in dict.fromkeys(columns)
@@ -200,13 +200,13 @@ def _column_problems(columns: list[str]) -> list[Problem]:
     ]
     problems = [Problem("header", f"cannot be imported: {', '.join(unknown)}; {known}")] if unknown else []
     problems += [
-        Problem("header", f"{column!r:.60} is there twice")
+        Problem("header", f"{column!r:.60} is given twice")
         for column in dict.fromkeys(columns)
         if columns.count(column) > 1
     ]
     missing = [field for field in REQUIRED if field not in columns]
     if missing and "key" not in columns:
-        told = f"lacks {', '.join(missing)}; only rows that change users, by their key, can go without"
+        told = f"has no column {', '.join(missing)}; only rows that update users by key may omit it"
         problems.append(Problem("header", told))
     return problems
 
@@ -220,7 +220,7 @@ def _users(rows: Iterator[tuple[int, list[str] | Problem]], columns: list[str], 
         if isinstance(cells, Problem):
             yield ImportLine(number, cells)
         elif len(cells) != width:
-            yield ImportLine(number, Problem("", f"has {len(cells):,} cells where the header has {width:,}"))
+            yield ImportLine(number, Problem("", f"has {len(cells):,} columns, but the header has {width:,}"))
         else:
             fields: dict[str, Any] = {column: cell for column, cell in zip(columns, cells, strict=True) if cell}
             yield ImportLine(number, _enriched(fields) if rich else fields)

@@ -38,40 +38,40 @@ def register(app: App) -> None:
 class ImportFileOptions:
     """Options for how a file is read, and what is reported."""
 
-    format: Annotated[str | None, Parameter(help="csv or jsonl; else by the file's name", metavar="FORMAT")] = None
-    tenant: Annotated[str, Parameter(help="Whose users they are; else default")] = DEFAULT_TENANT
+    format: Annotated[str | None, Parameter(help="csv or jsonl (default: by the file's name)", metavar="FORMAT")] = None
+    tenant: Annotated[str, Parameter(help="Tenant of the users (default: default)")] = DEFAULT_TENANT
     from_line: Annotated[
-        int, Parameter(help="The first line to import; earlier lines are not read", metavar="N",
+        int, Parameter(help="First line to import; earlier lines are ignored", metavar="N",
                        validator=Number(gte=1))
     ] = 1  # fmt: skip
     errors: Annotated[
         Path | None,
         Parameter(
-            help="Write refused lines to this file, as lines of JSON; with --from-line above 1, add them to it",
+            help="Write refused lines to this file as JSON lines; with --from-line above 1, append to it",
             metavar="FILE",
         ),
     ] = None
-    dry_run: Annotated[bool, Parameter(help="Only tell what would be refused, and store nothing")] = False
+    dry_run: Annotated[bool, Parameter(help="Report what would be refused, and store nothing")] = False
 
 
 USUAL = ImportFileOptions()
 
 
 def import_(
-    file: Annotated[str, Parameter(help="CSV or lines of JSON; - is standard input")],
+    file: Annotated[str, Parameter(help="CSV or JSON lines; - is standard input")],
     /,
     *,
     how: ImportFileOptions = USUAL,
     invocation: Hidden,
 ) -> int:
-    """Import users: from CSV with a header line, or from lines that are JSON objects.
+    """Import users from CSV with a header line, or from JSON lines.
 
     Columns are first_name, last_name, date_of_birth and timezone; optionally key, anniversary, delivery_time, leap,
-    target and attributes (both as JSON), and attributes.NAME for an attribute that is text. An empty cell is not given.
-    Lines that cannot be used are told with all their problems, the others are kept, and the exit code is 1.
+    target and attributes (both as JSON), and attributes.NAME for an attribute that is text. Empty cells are ignored.
+    Invalid lines are reported with all their problems, the others are imported, and the exit code is 1.
 
-    A row whose key is known changes that user: the fields and attributes that it gives. So a file with keys can
-    be imported again at any time. --app names the app with event types of your own.
+    A row with the key of an existing user changes the fields and attributes that it gives. So a file with keys can
+    be imported again at any time. --app names the app with your own event types.
 
     duly users import people.csv --errors refused.jsonl
     """
@@ -106,7 +106,7 @@ def _run(reading: ReadAhead, how: ImportFileOptions, report: ImportReport, duly:
         reading.stop()
         return None
     if failure is None and reading.error is not None:
-        return NotFound(f"cannot read on after line {report.done.last}: {reading.error.strerror}")
+        return NotFound(f"cannot read the file after line {report.done.last}: {reading.error.strerror}")
     return failure
 
 
@@ -160,7 +160,7 @@ def _refuse_same(stream: BinaryIO, errors: Path | None) -> None:
     if errors is None or not errors.is_file():
         return
     if os.path.samestat(os.fstat(stream.fileno()), errors.stat()):
-        raise Misuse(f"--errors {errors} is the file that is to be imported: name another one for what is refused")
+        raise Misuse(f"--errors {errors} is the file to import: give another file for the refused lines")
 
 
 def _where(done: Imported, how: ImportFileOptions, *, interrupted: bool) -> str:
@@ -170,4 +170,4 @@ def _where(done: Imported, how: ImportFileOptions, *, interrupted: bool) -> str:
         return f"{began}checked up to line {done.last}"
     if not done.last:
         return f"{began}nothing was stored"
-    return f"{began}everything up to line {done.last} is stored or refused; go on with --from-line {done.last + 1}"
+    return f"{began}everything up to line {done.last} is stored or refused; continue with --from-line {done.last + 1}"

@@ -77,7 +77,7 @@ class ImportReport:
             told = ", ".join(f"{count:,} {word}" for word, count in (*words, ("refused", done.refused))) + f" {took}"
         screen().print(told, style="bold")
         if done.refused and self._errors is not None:
-            print(f"what was refused is in {self._errors}", file=sys.stderr)
+            print(f"refused lines are in {self._errors}", file=sys.stderr)
 
     def _rate(self) -> float:
         good = self.done.rows - self.done.refused

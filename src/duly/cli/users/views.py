@@ -123,7 +123,7 @@ def planned(user: User, heads: Sequence[Event], now: datetime, width: int) -> Re
     """The next event of each type, by the user's local time; if there is room, also the distance from now and the time
     in UTC."""
     if not heads:
-        return Text("nothing is planned", "dim")
+        return Text("no event is planned", "dim")
     types, told = [readable(head.type) for head in heads], [timing(head, now) for head in heads]
     room = width - LOCAL_WIDTH - 2 - min(WRAP_WIDTH, max(map(len, types)))
     room_beside = room - 2 - min(WRAP_WIDTH, max(map(len, told)))
