@@ -62,11 +62,11 @@ _NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000), "port": (0, 65_
 _CHOICES = {"log_format": ("text", "json")}
 _SCHEMES = ("sqlite://", "postgresql://", "postgres://")
 _BROKERS = {  # the URL schemes of each, and how its URL is written
-    "nats_url": ("nats tls", "nats://host:4222, or several of them with commas between; tls://… to be encrypted"),
-    "redis_url": ("redis rediss unix", "redis://host:6379/0, or rediss://… to be encrypted"),
-    "rabbitmq_url": ("amqp amqps", "amqp://user:password@host:5672/vhost, or amqps://… to be encrypted"),
-    "kafka_url": ("kafka kafka+ssl", "kafka://host:9092,host:9092, or kafka+ssl://… to be encrypted"),
-    "celery_url": ("", "what Celery calls its broker_url, such as redis://host:6379/0 or amqp://user:password@host//"),
+    "nats_url": ("nats tls", "nats://host:4222, or several separated by commas; tls://… for encryption"),
+    "redis_url": ("redis rediss unix", "redis://host:6379/0, or rediss://… for encryption"),
+    "rabbitmq_url": ("amqp amqps", "amqp://user:password@host:5672/vhost, or amqps://… for encryption"),
+    "kafka_url": ("kafka kafka+ssl", "kafka://host:9092,host:9092, or kafka+ssl://… for encryption"),
+    "celery_url": ("", "the broker_url of Celery, such as redis://host:6379/0 or amqp://user:password@host//"),
 }
 
 
@@ -89,8 +89,8 @@ def read_settings(environment: Mapping[str, str] | None = None, **overrides: Any
         raise BadSetting(
             "DULY_STORE_TIMEOUT",
             format_duration(settings.store_timeout),
-            f"less than the lease, DULY_LEASE={format_duration(settings.lease)}: a worker must hear that a renewal "
-            "failed before the lease ends",
+            f"less than the lease, DULY_LEASE={format_duration(settings.lease)}: a worker must know that a "
+            "renewal failed before the lease ends",
         )
     return settings
 

@@ -127,7 +127,7 @@ class Duly:
 
         def register(function: Function) -> Function:
             if not callable(function):
-                raise Misuse(f"@duly.schedule is for a function, not for {function!r:.50}")
+                raise Misuse(f"@duly.schedule must decorate a function, not {function!r:.50}")
             own = name or getattr(function, "__qualname__", None) or repr(function)
             draft = ScheduleDraft(
                 name=own,
@@ -179,7 +179,7 @@ class Duly:
                 self._signals.emit(FileCreated(str(self.store.made)))
                 self.store.made = None
         elif loop is not self._loop:
-            raise Misuse("this Duly is open in another event loop (duly.sync has one of its own): make a second Duly")
+            raise Misuse("this Duly is open in another event loop (duly.sync has its own loop): create a second Duly")
         self._opened += 1
         return self
 
@@ -416,7 +416,7 @@ def _positive(within: timedelta | str) -> timedelta:
     except (ValueError, AttributeError):
         raise Misuse(f"within={within!r:.50} cannot be used: expected {A_DURATION}") from None
     if span <= timedelta():
-        raise Misuse(f"within={within!r:.50} leaves no time to do anything: give it some")
+        raise Misuse(f"within={within!r:.50} leaves no time to run events: give a longer duration")
     return span
 
 

@@ -55,7 +55,7 @@ class IllegalTransition(Conflict):
 
     def __init__(self, subject: str, status: str, act: str, allowed: str) -> None:
         self.status, self.act = status, act
-        super().__init__(f"cannot {act} {subject}: it is {status}, and only {allowed} can be {past(act)}")
+        super().__init__(f"cannot {act} {subject}: it is {status}, and only {allowed} events can be {past(act)}")
 
 
 class Unauthenticated(DulyError):

@@ -104,7 +104,7 @@ class Sync:
             work.close()
             if loop is None:
                 raise Misuse("duly.sync is not open: use `with duly.sync:` around your calls")
-            raise Misuse("duly.sync would block the event loop that it waits for: await the same call of duly instead")
+            raise Misuse("duly.sync would block the running event loop: use `await` with the same call of duly instead")
         under_way = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return under_way.result()
@@ -147,7 +147,7 @@ class Sync:
 
     def _refuse_own_deadlock(self) -> None:
         if getattr(self._holding, "transaction", False) and self._duly.one_writer:
-            raise Misuse("a transaction is open here already, and SQLite has only one writer: pass transaction=tx")
+            raise Misuse("a transaction is already open here, and SQLite has only one writer: pass transaction=tx")
 
     def _home(self) -> asyncio.AbstractEventLoop | None:
         """The event loop in which this Duly is open."""

@@ -8,7 +8,7 @@ import msgspec
 from duly.decide.targets.secrets import MAKE_KEY, SecretKeys
 from duly.errors import Unsealed
 
-ANEW = "put the target anew, with a secret and with all of its headers"
+ANEW = "create the target again, with a secret and with all its headers"
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -39,11 +39,10 @@ class Seal:
             sealed = msgspec.json.decode(fernet.decrypt(text.encode()), type=Sealed)
         except (InvalidToken, msgspec.MsgspecError):
             raise Unsealed(
-                f"target {name!r} was sealed with another DULY_SECRET_KEY: set that beside the new one, as NEW,OLD, "
-                f"or {ANEW}"
+                f"target {name!r} was encrypted with another DULY_SECRET_KEY: set both keys, as NEW,OLD, or {ANEW}"
             ) from None
         if (sealed.tenant, sealed.name) != (tenant, name):
-            raise Unsealed(f"what is stored as target {name!r} was sealed for another one: {ANEW}")
+            raise Unsealed(f"the stored secrets of target {name!r} were encrypted for another target: {ANEW}")
         return sealed
 
     def is_of_first_key(self, text: str) -> bool:
@@ -59,12 +58,12 @@ class Seal:
 
     def _fernet(self) -> Any:
         if not self._keys:
-            raise Unsealed(f"the secrets of targets are sealed with DULY_SECRET_KEY, which is not set: {MAKE_KEY}")
+            raise Unsealed(f"the secrets of targets are encrypted with DULY_SECRET_KEY, which is not set: {MAKE_KEY}")
         try:
             from cryptography.fernet import Fernet, MultiFernet
         except ImportError:
             raise Unsealed(
-                "the secrets of targets are sealed with the package cryptography, which is not installed: "
+                "the secrets of targets are encrypted with the package cryptography, which is not installed: "
                 "pip install 'duly[webhooks]'"
             ) from None
 

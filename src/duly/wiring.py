@@ -73,7 +73,7 @@ def callers_transaction(store: Any, opened: object, given: Any) -> StoreQueries:
     has opened; *store* may be a request's confined view of it."""
     if isinstance(given, StoreQueries):
         if getattr(given, "store", opened) is not opened:
-            raise Misuse("this transaction belongs to another Duly: what it writes would be in another database")
+            raise Misuse("this transaction belongs to another Duly and would write to another database")
         return given
     refuse_foreign_on_sqlite(store, given)
     from duly.stores.postgres.callers_connection import CallersTransaction

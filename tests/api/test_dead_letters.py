@@ -291,7 +291,7 @@ async def test_a_rate_of_replay_that_cannot_be_meant_is_refused(app: Duly, rate:
 
 async def test_a_rate_at_which_a_replay_would_take_years_is_refused(app: Duly) -> None:
     ids = await dead(app.store, 366)
-    with pytest.raises(Invalid, match="366 events would take longer than a year: raise it, or give a limit"):
+    with pytest.raises(Invalid, match="366 events would take longer than a year: raise the rate, or give a limit"):
         await app.events.replay_all(rate="1/d")
     assert set(await statuses(app, ids)) == {"FAILED"}
     assert (await app.events.replay_all(rate="1/d", limit=365)).until == START + 364 * DAY

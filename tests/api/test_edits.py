@@ -162,7 +162,7 @@ async def test_a_schedule_remembers_more_rules_while_they_owe_something(app: Dul
         clock.advance(DAY)
         await app.schedules.put("runs", every(f"{1 + edit % 3}h", start=START + (1 + edit) * MINUTE), "digest")
     clock.advance(DAY)
-    with pytest.raises(Conflict, match="let a worker run, and if it is paused, resume it"):
+    with pytest.raises(Conflict, match="run a worker and, if the schedule is paused, resume it"):
         await app.schedules.put("runs", every("2h", start=START), "digest")
     await app.schedules.resume("runs", passed="fire")
     await app.tick()

@@ -21,7 +21,7 @@ async def test_a_schedule_is_replaced_only_as_it_was_seen(app: Duly) -> None:
     seen = await app.schedules.put("hourly", RULE, "digest", {"n": 1})
     changed = await app.schedules.put("hourly", RULE, "digest", {"n": 2}, expected=seen.tag)
     assert changed.tag == (await app.schedules.get("hourly")).tag != seen.tag
-    with pytest.raises(Stale, match="schedule 'hourly' has been changed since: read it again"):
+    with pytest.raises(Stale, match="schedule 'hourly' has been changed since you read it: read it again"):
         await app.schedules.put("hourly", RULE, "digest", {"n": 3}, expected=seen.tag)
     with pytest.raises(Stale):
         await app.schedules.delete("hourly", expected=seen.tag)
@@ -74,7 +74,7 @@ async def test_a_user_is_changed_only_as_it_was_seen(app: Duly) -> None:
     seen = await app.users.add(**a_user(attributes={"cat": "Puff", "dog": None}))
     changed = await app.users.update(seen.id, first_name="Augusta", expected=seen.tag)
     assert changed.tag == (await app.users.get(seen.id)).tag != seen.tag
-    with pytest.raises(Stale, match=f"user {seen.id} has been changed since: read it again"):
+    with pytest.raises(Stale, match=f"user {seen.id} has been changed since you read it: read it again"):
         await app.users.update(seen.id, first_name="Ida", expected=seen.tag)
     with pytest.raises(Stale):
         await app.users.delete(seen.id, expected=seen.tag)

@@ -9,7 +9,7 @@ from duly.testing import ManualClock
 from tests.make import HOUR, START
 
 MINUTE = timedelta(minutes=1)
-WITHIN_THE_HOUR = "expired: no attempt was to begin after 2026-01-01T01:00:00Z"
+WITHIN_THE_HOUR = "expired: no attempt may begin after 2026-01-01T01:00:00Z"
 
 
 class Handler:

@@ -85,7 +85,7 @@ async def test_a_target_that_is_in_use_is_not_deleted_unless_by_force(app: Duly,
         await app.every("daily", cron("0 9 * * *"), "greet", target=CRM)
         if what == "a paused schedule":
             await app.schedules.pause("daily")
-    with pytest.raises(Conflict, match=r"target 'crm' is in use: 1 event still to come.* delete it by force"):
+    with pytest.raises(Conflict, match=r"target 'crm' is still needed for 1 event.* delete the target with force"):
         await app.targets.delete("crm")
     assert (await app.targets.delete("crm", tenant="acme")).name == "crm", "theirs is another one"
     assert (await app.targets.delete("crm", force=True)).name == "crm"

@@ -49,7 +49,7 @@ def nested(levels: int) -> Any:
 
 
 BAD: dict[str, Any] = {
-    "lone surrogate": "\ud800",
+    "half of a surrogate pair": "\ud800",
     "101 levels": nested(101),
     "1,000 levels": nested(1000),
     "10 MB": "x" * 10_000_000,

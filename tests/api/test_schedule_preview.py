@@ -27,7 +27,7 @@ async def test_a_gap_that_swallows_an_occurrence_is_told_with_the_next_one_alone
     async with duly:
         found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, dst={"gap": "skip"}, **BRUSSELS)
     noted = {one.local.day: one.note for one in found if one.note}
-    assert noted == {29: "2027-03-28 has no 02:30: it does not fire for that"}
+    assert noted == {29: "2027-03-28 has no 02:30: it does not fire then"}
 
 
 async def test_a_rule_of_real_time_can_be_previewed_in_a_zone(duly: Duly) -> None:

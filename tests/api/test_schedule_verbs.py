@@ -307,7 +307,7 @@ async def test_the_next_event_can_be_skipped(app: Duly, clock: ManualClock) -> N
     assert [event.due for event in fired] == [START + 2 * HOUR]
     [left_out] = await events_of(app, schedule, "SKIPPED")
     [entry] = await app.events.history(left_out.id)
-    assert (left_out.due, entry.act, entry.detail) == (START + HOUR, "skipped", "left out by ada: a holiday of ours")
+    assert (left_out.due, entry.act, entry.detail) == (START + HOUR, "skipped", "skipped by ada: a holiday of ours")
 
 
 async def test_skipping_the_next_event_of_a_paused_schedule_keeps_it_paused(app: Duly) -> None:
@@ -403,14 +403,14 @@ async def test_a_preview_tells_what_clocks_do(app: Duly) -> None:
         count=1,
     )
     assert [(f"{one.local:%d %H:%M}", one.note) for one in skipping] == [
-        ("30 02:30", "2026-03-29 has no 02:30: it does not fire for that")
+        ("30 02:30", "2026-03-29 has no 02:30: it does not fire then")
     ]
 
 
 async def test_a_preview_tells_of_excluded_days_and_ends_with_the_rule(app: Duly) -> None:
     shown = await app.schedules.preview(cron("0 9 * * *"), exclude=["SAT", "SUN"], end="2026-01-06T00:00:00Z", count=50)
     assert [f"{one.due:%a %d}" for one in shown] == ["Thu 01", "Fri 02", "Mon 05"]
-    assert shown[-1].note == "rests on 2026-01-03, 2026-01-04"
+    assert shown[-1].note == "excluded: 2026-01-03, 2026-01-04"
 
 
 @pytest.mark.parametrize(

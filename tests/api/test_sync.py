@@ -240,9 +240,9 @@ def test_many_threads_may_share_duly_sync(sync: Sync) -> None:
 
 async def test_a_synchronous_call_refuses_to_block_the_loop_that_it_waits_for(url: str) -> None:
     async with Duly(url) as app:
-        with pytest.raises(Misuse, match="await the same call of duly instead"):
+        with pytest.raises(Misuse, match="with the same call of duly instead"):
             app.sync.at(START, "greet")
-        with pytest.raises(Misuse, match="await the same call of duly instead"):
+        with pytest.raises(Misuse, match="with the same call of duly instead"):
             app.sync.events.find()
 
 

@@ -82,7 +82,7 @@ async def test_a_target_of_requests_has_no_secret(app: Duly) -> None:
     made = await app.targets.put("billing", URL, channel="http", method="PUT")
     assert made.secret is None
     assert made.spec == {"url": URL, "method": "PUT"}
-    with pytest.raises(Conflict, match="'billing' sends plain requests and has no secret to rotate"):
+    with pytest.raises(Conflict, match="'billing' sends HTTP requests without a signature and has no secret to rotate"):
         await app.targets.rotate("billing")
 
 
@@ -96,7 +96,7 @@ async def test_a_target_may_change_its_channel(app: Duly, clock: ManualClock, re
     assert (await app.events.get(right.id)).status is Status.COMPLETED
     letter = await app.events.get(wrong.id)
     assert letter.status is Status.FAILED
-    assert letter.last_error == "target 'crm' is for webhook, not for http: put one under another name"
+    assert letter.last_error == "target 'crm' is for webhook, not for http: create a target with another name"
 
 
 async def test_all_problems_of_a_target_are_told_at_once_and_nothing_is_stored(app: Duly) -> None:
@@ -152,7 +152,7 @@ async def test_deleting_a_target_releases_the_events_that_waited_for_it(app: Dul
     event = await one_due(app, clock, webhook(target="crm"))
     await app.tick()
     assert (await app.events.get(event.id)).held
-    with pytest.raises(Conflict, match="target 'crm' is in use: 1 event still to come"):
+    with pytest.raises(Conflict, match="target 'crm' is still needed for 1 event"):
         await app.targets.delete("crm")
     assert (await app.events.get(event.id)).held
     assert (await app.targets.delete("crm", force=True)).name == "crm"
@@ -162,7 +162,7 @@ async def test_deleting_a_target_releases_the_events_that_waited_for_it(app: Dul
     await app.tick()
     letter = await app.events.get(event.id)
     assert letter.status is Status.FAILED
-    assert letter.last_error == "there is no target 'crm': put it, then replay this event"
+    assert letter.last_error == "there is no target 'crm': create it, then replay this event"
     anew = await app.targets.put("crm", URL)
     assert anew.enabled, "of its name alone nothing is remembered"
 
@@ -201,7 +201,7 @@ async def test_the_history_of_a_target_tells_every_act_and_no_secret(app: Duly) 
     ]
     details = [entry.detail or "" for entry in history]
     assert details[:2] == [URL, f"{URL}/2"]
-    assert details[2].startswith("the old secret signs until ")
+    assert details[2].startswith("the old secret is used as well until ")
     assert details[3:6] == ["5 at once, 30/m", "no limits", "it moves"]
     assert TOKEN not in repr(history)
 
@@ -352,7 +352,8 @@ async def test_one_targets_row_cannot_be_given_anothers_secrets(
     assert receiver.requests == []
     back = await app.events.get(event.id)
     assert (back.status, back.attempts) == (Status.PENDING, 0)
-    assert "what is stored as target 'mine' was sealed for another one: put the target anew" in (back.last_error or "")
+    wanted = "the stored secrets of target 'mine' were encrypted for another target: create the target again"
+    assert wanted in (back.last_error or "")
     await app.targets.put("mine", receiver.url("/mine"), secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     clock.advance(MINUTE)
     await app.tick()
@@ -360,7 +361,7 @@ async def test_one_targets_row_cannot_be_given_anothers_secrets(
 
 
 @pytest.mark.parametrize(
-    ("key", "says"), [(OLD_KEY, "sealed with another DULY_SECRET_KEY"), (None, "which is not set")]
+    ("key", "says"), [(OLD_KEY, "encrypted with another DULY_SECRET_KEY"), (None, "which is not set")]
 )
 @pytest.mark.parametrize("channel", ["webhook", "http"])
 async def test_a_worker_without_the_key_gives_events_back_unspent_and_says_so(
@@ -400,7 +401,7 @@ async def test_without_the_key_no_secret_is_encrypted_or_decrypted_and_the_error
     assert (await keyless.targets.put("billing", URL, channel="http")).sealed is None, "there is nothing to seal"
     await app.targets.put("crm", URL)
     for act in (other.targets.put("crm", URL), other.targets.rotate("crm")):
-        with pytest.raises(Misuse, match=r"target 'crm' was sealed with another DULY_SECRET_KEY: .* as NEW,OLD"):
+        with pytest.raises(Misuse, match=r"target 'crm' was encrypted with another DULY_SECRET_KEY: .* as NEW,OLD"):
             await act
 
 
@@ -410,7 +411,7 @@ async def test_a_target_whose_key_is_lost_can_be_put_again_with_new_secrets(
     app, other = await duly(**OPTIONS), await duly(**OPTIONS | {"secret_key": OLD_KEY})
     await app.targets.put("crm", URL, headers=HEADERS)
     brought = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-    with pytest.raises(Misuse, match="was sealed with another"):
+    with pytest.raises(Misuse, match="was encrypted with another"):
         await other.targets.put("crm", receiver.url(), secret=brought)
     await other.targets.put("crm", receiver.url(), secret=brought, headers={"X-New": "1"})
     await one_due(other, clock, webhook(target="crm"))
@@ -511,7 +512,7 @@ async def test_a_changed_target_reaches_a_running_worker_within_seconds(duly: Op
 
 async def test_disabling_and_enabling_a_target_are_refused_where_they_make_no_sense(app: Duly) -> None:
     await app.targets.put("crm", URL)
-    with pytest.raises(Conflict, match="target 'crm' is not parked: there is nothing to enable"):
+    with pytest.raises(Conflict, match="target 'crm' is not parked or disabled: there is nothing to enable"):
         await app.targets.enable("crm")
     with pytest.raises(Conflict, match="is not parked, or was disabled until a person enables it"):
         await app.targets.probe("crm")
@@ -523,7 +524,7 @@ async def test_disabling_and_enabling_a_target_are_refused_where_they_make_no_se
     for wrong in ("nowhere", "a b", ""):
         with pytest.raises(NotFound, match="there is no target"):
             await app.targets.disable(wrong)
-    with pytest.raises(Invalid, match=r"destination: .* is no http or https URL"):
+    with pytest.raises(Invalid, match=r"destination: .* is not an http or https URL"):
         await app.targets.disable("ftp://x")
 
 

@@ -365,5 +365,5 @@ class After:
 
 @pytest.mark.parametrize("rows", [None, 7, "key,first_name", {"first_name": "Ada"}])
 async def test_importing_a_single_object_instead_of_rows_is_misuse(app: Duly, rows: Any) -> None:
-    with pytest.raises(Misuse, match="takes many rows"):
+    with pytest.raises(Misuse, match="expected a list of rows"):
         await app.users.import_(rows)

@@ -322,7 +322,7 @@ async def test_who_is_given_a_key_that_somebody_else_is_just_getting_is_refused(
                     await asyncio.sleep(0.01)
             await second
 
-    with pytest.raises(Conflict, match="another user has just got one of these keys"):
+    with pytest.raises(Conflict, match="another request has just created a user with one of these keys"):
         await race()
     assert (await app.users.get(user.id)).key is None
 

@@ -147,7 +147,7 @@ async def test_a_refresh_cancels_the_events_of_a_removed_type(app: Duly, clock: 
     clock.advance(400 * DAY)
     await app.tick()
     assert not meows
-    with pytest.raises(NotFound, match="registered are: anniversary, birthday, reminder, subscription"):
+    with pytest.raises(NotFound, match="registered types: anniversary, birthday, reminder, subscription"):
         app.event_types.get("cat-day")
 
 

@@ -281,7 +281,7 @@ async def test_rotating_again_does_not_lengthen_the_life_of_older_secrets(
     "name", ["webhook-id", "Webhook-Signature", "WEBHOOK-TIMESTAMP", "content-type", "idempotency-key"]
 )
 async def test_a_target_cannot_set_the_headers_of_the_webhook_itself(app: Duly, name: str) -> None:
-    with pytest.raises(Invalid, match=f"headers.{name}: is what the webhook itself says"):
+    with pytest.raises(Invalid, match=f"headers.{name}: is set by the webhook"):
         await app.targets.put("crm", "https://hooks.example", headers={name: "x"})
 
 

@@ -27,9 +27,12 @@ async def test_why_an_event_waits_that_is_due_later_says_when(app: Duly) -> None
 async def test_why_an_event_waits_that_nobody_serves_says_what_to_start(app: Duly, clock: ManualClock) -> None:
     greeting = await app.at(START, "greet")
     hook = await app.at(START, "x", target=webhook("https://hooks.example/duly"))
-    since = "it could have begun at 2026-01-01T00:00:00Z, and no event of its lane was started within the last hour"
-    assert await told(app, greeting) == ("waiting", f"{since}: check that a worker runs that has a handler for 'greet'")
-    assert await told(app, hook) == ("waiting", f"{since}: check that a worker runs that delivers by webhook")
+    since = "it could have begun at 2026-01-01T00:00:00Z, but no event of its lane was started within the last hour"
+    assert await told(app, greeting) == (
+        "waiting",
+        f"{since}: check that a worker is running that has a handler for 'greet'",
+    )
+    assert await told(app, hook) == ("waiting", f"{since}: check that a worker is running that delivers by webhook")
 
 
 async def test_why_a_due_event_waits_says_which_worker_is_busy(app: Duly) -> None:
@@ -49,7 +52,7 @@ async def test_why_an_interrupted_event_waits_says_which_worker_had_it(app: Duly
     clock.advance(HOUR)
     kind, sentence = await told(app, event)
     assert kind == "interrupted"
-    assert sentence.startswith("worker ada began attempt 1 at 2026-01-01T00:00:00Z and vanished: ")
+    assert sentence.startswith("worker ada began attempt 1 at 2026-01-01T00:00:00Z and stopped without a trace: ")
 
 
 async def test_why_a_retry_or_dead_letter_waits_says_what_failed(app: Duly, clock: ManualClock) -> None:
@@ -95,7 +98,7 @@ async def test_why_says_of_a_skipped_or_fired_event_what_became_of_it(app: Duly,
     await app.tick()
     kind, sentence = await told(app, late)
     assert kind == "skipped"
-    assert sentence.endswith("expired: no attempt was to begin after 2026-01-01T00:01:00Z")
+    assert sentence.endswith("expired: no attempt may begin after 2026-01-01T00:01:00Z")
     assert await told(app, fired) == ("completed", "it fired at 2026-01-01T01:00:00Z, 1h after it was due")
 
 

@@ -47,7 +47,7 @@ async def test_a_batch_with_too_few_answers_acknowledges_no_message() -> None:
     library = Library()
     library.forgets = True
     answers = await library.add("one", "two")
-    assert {str(answer) for answer in answers} == {"2 were sent together, and 1 answers came"}
+    assert {str(answer) for answer in answers} == {"2 messages were sent together, but 1 answers came"}
     library.forgets = False
     assert await library.add("three") == [None]
 

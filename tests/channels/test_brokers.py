@@ -132,7 +132,7 @@ async def test_a_subject_that_no_stream_takes_is_tried_again_under_the_same_id(
     await app.tick()
     event = await app.events.get(event.id)
     assert (event.status, event.attempts) == (Status.PENDING, 1)
-    assert event.last_error == "no stream takes 'nobody-takes': add one that has this subject"
+    assert event.last_error == "no stream has the subject 'nobody-takes': create a stream with it"
     await nats_broker.make(place)
     clock.advance(MINUTE)
     await app.tick()
@@ -148,7 +148,8 @@ async def test_a_nats_server_without_jetstream_takes_no_message_and_the_error_sa
         app = await open_app(nats_url=server.url)
         event = await one_due(app, clock, to.nats("orders"))
         await app.tick()
-        assert (await app.events.get(event.id)).last_error == "no stream takes 'orders': add one that has this subject"
+        error = (await app.events.get(event.id)).last_error
+        assert error == "no stream has the subject 'orders': create a stream with it"
 
 
 async def test_messages_with_one_key_keep_their_order(
@@ -199,7 +200,7 @@ async def test_a_queue_that_is_not_there_is_refused(
     await app.tick()
     event = await app.events.get(event.id)
     assert event.status is Status.FAILED
-    assert event.last_error == "RabbitMQ: no queue takes 'no-such-queue': declare one, and bind it"
+    assert event.last_error == "RabbitMQ: no queue receives 'no-such-queue': declare a queue and bind it"
 
 
 async def test_an_exchange_gets_messages_by_their_routing_key(
@@ -217,7 +218,7 @@ async def test_an_exchange_gets_messages_by_their_routing_key(
     assert message.delivery_mode == aio_pika.DeliveryMode.PERSISTENT
     refused = await app.events.get(unbound.id)
     assert refused.status is Status.FAILED
-    assert "no queue takes 'us.due' of the exchange 'orders'" in (refused.last_error or "")
+    assert "no queue receives 'us.due' of the exchange 'orders'" in (refused.last_error or "")
 
 
 async def test_an_exchange_that_is_not_there_harms_no_neighbour(
@@ -247,7 +248,7 @@ async def test_a_message_for_a_full_queue_is_tried_again(
         assert (await app.events.get(first)).status is Status.COMPLETED
         waiting = await app.events.get(second)
         assert (waiting.status, waiting.attempts) == (Status.PENDING, 1)
-        assert waiting.last_error == "RabbitMQ: a queue did not take 'narrow': is it full?"
+        assert waiting.last_error == "RabbitMQ: a queue did not accept 'narrow': check whether it is full"
         await queue.purge()
         clock.advance(MINUTE)
         await app.tick()
@@ -304,7 +305,7 @@ async def test_headers_count_towards_the_size_of_a_message(
     huge = await one_due(app, clock, nats_broker.target(place, headers=headers), payload)
     large = await one_due(app, clock, nats_broker.target(place), payload)
     await app.tick()
-    assert (await app.events.get(huge.id)).last_error == "is larger than what the server takes (524,288 bytes)"
+    assert (await app.events.get(huge.id)).last_error == "is larger than the server accepts (524,288 bytes)"
     assert [message.id for message in await nats_broker.received(place)] == [large.id]
 
 

@@ -19,7 +19,7 @@ from tests.http.calling import Caller
 from tests.make import HOUR, START, a_user
 from tests.stores.rows import write
 
-CLOSED = "is not open over HTTP to tenant 'acme'"
+CLOSED = "tenant 'acme' may not use "
 
 
 class World:

@@ -65,5 +65,5 @@ async def test_of_several_addresses_an_open_one_is_taken(
 async def test_a_name_that_does_not_exist_fails_and_is_told(knowing: Knowing, hostile: Hostile) -> None:
     outcome = await knowing("127.0.0.1").send(OutgoingRequest("POST", hostile.url("/ok", host="nowhere.example"), {}))
     assert isinstance(outcome, Failed)
-    assert "its name cannot be resolved" in outcome.error
+    assert "its host name cannot be resolved" in outcome.error
     assert "nowhere.example" in outcome.error

@@ -43,7 +43,7 @@ async def test_calls_that_nobody_waits_for_any_more_are_counted_until_they_retur
         await asyncio.wait([call])
         assert threads.hung == number
     assert threads.down is not None
-    assert threads.down.startswith("3 threads of plain def handlers hang past their deadlines")
+    assert threads.down.startswith("3 threads of plain def handlers are still running after their deadlines")
     claimed_before = await ThreadHandler("odd", pytest.fail, threads).deliver(make_event())
     assert claimed_before == Unreachable(threads.down, timedelta(), told=True)
     may_end.set()

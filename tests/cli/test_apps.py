@@ -34,7 +34,7 @@ def test_the_app_can_be_a_setting(shell: Shell) -> None:
         ("needy", "cannot import needy: ModuleNotFoundError: No module named 'sandwich' ("),
         ("garbled", "cannot import garbled: SyntaxError"),
         ("leaving", "cannot import leaving: SystemExit"),
-        ("misused", "has a handler already"),
+        ("misused", "already has a handler"),
     ],
 )
 def test_an_app_that_cannot_be_used_is_refused_with_the_reason(shell: Shell, app: str, said: str) -> None:

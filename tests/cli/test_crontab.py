@@ -133,7 +133,7 @@ def test_a_crontab_line_that_cannot_be_read_is_told_with_its_number_and_the_reas
     reasons = bad(text)
     assert list(reasons) == list(range(1, 10))
     for line, reason in (
-        (1, "@reboot is no time"),
+        (1, "@reboot is not a time"),
         (2, "minute '61': 61 is out of range: 0 to 59; hour '25'"),
         (3, "neither a setting"),
         (4, "neither a setting"),
@@ -141,7 +141,7 @@ def test_a_crontab_line_that_cannot_be_read_is_told_with_its_number_and_the_reas
         (6, "has a time, but no command after it"),
         (7, "is unknown; known: @yearly"),
         (8, "has no command before its first %"),
-        (9, "never comes"),
+        (9, "does not exist in month"),
     ):
         assert reason in reasons[line]
     assert bad("0 9 * * * echo", system=True) == {1: "has a time, but no user and command after it"}
@@ -189,8 +189,7 @@ def test_each_crontab_line_becomes_a_schedule_and_bad_ones_are_told(on: Shell) -
     assert result.code == 1
     assert "5 created" in result.out
     assert result.err.splitlines() == [
-        "line 10, '@reboot         /usr/bin/start-me': @reboot is no time: call what should run at a start from the "
-        "program that starts",
+        "line 10, '@reboot         /usr/bin/start-me': @reboot is not a time: run the command when your program starts",
         "line 13, '61 * * * *      never': minute '61': 61 is out of range: 0 to 59",
         "2 lines could not be imported",
     ]

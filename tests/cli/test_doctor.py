@@ -173,7 +173,7 @@ def test_of_many_parked_targets_only_some_are_told(keyed: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("", "DULY_SECRET_KEY is not set"), (KEY[::-1], "sealed with another DULY_SECRET_KEY")]
+    ("key", "said"), [("", "DULY_SECRET_KEY is not set"), (KEY[::-1], "encrypted with another DULY_SECRET_KEY")]
 )
 def test_a_target_that_cannot_be_opened_fails(keyed: Shell, key: str, said: str) -> None:
     keyed.set(DULY_SECRET_KEY=key)

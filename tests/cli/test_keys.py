@@ -103,7 +103,7 @@ def test_keys_are_revoked_by_id_and_by_name(on: Shell) -> None:
     assert json.loads(keys(on, "revoke", "other", "--json"))["keys"][0]["state"] == "revoked"
     assert [key["state"] for key in listed(on)] == ["revoked", "revoked"]
     again = on("keys", "revoke", one["id"])
-    assert (again.code, "was revoked before" in again.err) == (1, True)
+    assert (again.code, "was already revoked" in again.err) == (1, True)
     gone = on("keys", "revoke", "other")
     assert (gone.code, "there is no active key 'other'" in gone.err) == (1, True)
 

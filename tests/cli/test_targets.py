@@ -363,7 +363,7 @@ def test_a_deleted_target_is_gone_and_its_events_become_dead_letters(keyed: Shel
     put(keyed, "crm", f"{receiver.url}/in")
     id = keyed.at("now", "--type", "x", "--target", "crm")
     refused = keyed("targets", "delete", "crm")
-    assert (refused.code, "target 'crm' is in use: 1 event still to come" in refused.err) == (1, True)
+    assert (refused.code, "target 'crm' is still needed for 1 event" in refused.err) == (1, True)
     assert targets(keyed, "delete", "crm", "--force") == f"deleted crm  webhook to {receiver.url}/in\n"
     keyed("tick")
     assert keyed.show(id)["status"] == "FAILED"

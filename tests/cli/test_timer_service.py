@@ -33,13 +33,13 @@ BAD = [
         "postgresql://localhost/timers",
         "the path of a SQLite file; DULY_DATABASE_URL and --db take a URL",
     ),
-    ("TIMER_BROKER_URL", "localhost:4222", "nats://host:4222, or several of them with commas between"),
-    ("TIMER_BROKER_URL", "nats://", "nats://host:4222, or several of them with commas between"),
-    ("TIMER_BROKER_URL", "nats://host:port", "nats://host:4222, or several of them with commas between"),
-    ("TIMER_BROKER_URL", "nats://host:70000", "nats://host:4222, or several of them with commas between"),
-    ("TIMER_BROKER_URL", "nats://one:4222,two:4222", "nats://host:4222, or several of them with commas between"),
-    ("TIMER_BROKER_URL", "kafka://localhost:9092", "nats://host:4222, or several of them with commas between"),
-    ("DULY_NATS_URL", "amqp://localhost", "nats://host:4222, or several of them with commas between"),
+    ("TIMER_BROKER_URL", "localhost:4222", "nats://host:4222, or several separated by commas"),
+    ("TIMER_BROKER_URL", "nats://", "nats://host:4222, or several separated by commas"),
+    ("TIMER_BROKER_URL", "nats://host:port", "nats://host:4222, or several separated by commas"),
+    ("TIMER_BROKER_URL", "nats://host:70000", "nats://host:4222, or several separated by commas"),
+    ("TIMER_BROKER_URL", "nats://one:4222,two:4222", "nats://host:4222, or several separated by commas"),
+    ("TIMER_BROKER_URL", "kafka://localhost:9092", "nats://host:4222, or several separated by commas"),
+    ("DULY_NATS_URL", "amqp://localhost", "nats://host:4222, or several separated by commas"),
 ]
 
 

@@ -134,14 +134,14 @@ async def test_a_page_may_be_as_large_as_any(client: Client) -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        (Ready(), "store's clock"),
-        (Overdue(), "store's clock"),
-        (Stuck() & ExecutedLate(), "one stuck only"),
+        (Ready(), "database's clock"),
+        (Overdue(), "database's clock"),
+        (Stuck() & ExecutedLate(), "only one stuck"),
         (~OfType("x"), "no filter for Not"),
         (OfType("x") | OfType("y"), "no filter for OfType"),
-        (OfType("x") & OfType("y"), "one type only"),
-        (InStatus("FAILED") & InStatus("PENDING"), "nothing can have both"),
-        (OfTenant("acme"), "one tenant alone"),
+        (OfType("x") & OfType("y"), "only one type"),
+        (InStatus("FAILED") & InStatus("PENDING"), "no event can have both"),
+        (OfTenant("acme"), "one tenant only"),
     ],
 )
 def test_specs_that_filters_cannot_say_say_what_to_do(spec: Spec, says: str) -> None:
@@ -203,7 +203,7 @@ def test_rates_of_replay_mean_the_same_over_http(rate: Any) -> None:
 
 async def test_errors_of_a_client_are_those_of_python_and_name_the_request(app: Duly, client: Client) -> None:
     event = await client.at(START, "greet")
-    with pytest.raises(Conflict, match=r"only FAILED can be replayed \(request [0-9a-f-]{36}\)") as refused:
+    with pytest.raises(Conflict, match=r"only FAILED events can be replayed \(request [0-9a-f-]{36}\)") as refused:
         await client.events.replay(event.id)
     assert refused.value.request_id
     assert refused.value.request_id in str(refused.value)
@@ -219,7 +219,7 @@ async def test_errors_of_a_client_are_those_of_python_and_name_the_request(app: 
     assert invalid.value.request_id
     with pytest.raises(Invalid, match="there is no schedule 'nightly'"):
         await client.events.find(EventFilter(schedule="nightly"))
-    with pytest.raises(Misuse, match="Make a key for each"):
+    with pytest.raises(Misuse, match="Create a key for each person or program"):
         await client.events.cancel(event.id, by="ada")
 
 

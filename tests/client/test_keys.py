@@ -30,7 +30,7 @@ async def test_a_key_acts_for_its_tenant_and_one_of_all_tenants_for_any(app: Dul
                 named.at(START, "x", tenant="other"),
                 named.add_many([Timer(START, "x", tenant="other")]),
             ):
-                with pytest.raises(Misuse, match=r"make one with Client\(…, tenant="):
+                with pytest.raises(Misuse, match=r"create one with Client\(…, tenant="):
                     await act
         async with Client(url, key=admin, tenant="äcme") as other, Client(url, key=admin) as boss:
             assert await other.events.get(event.id) == event
@@ -75,7 +75,7 @@ def test_text_that_is_no_address_is_refused_without_repeating_it(url: str) -> No
 
 
 def test_text_that_is_no_key_or_tenant_is_refused_without_repeating_it() -> None:
-    with pytest.raises(Misuse, match="is no API key") as refused:
+    with pytest.raises(Misuse, match="is not an API key") as refused:
         Client("https://duly.example", key="duly_\nX-Evil: 1")
     assert "Evil" not in str(refused.value)
     with pytest.raises(Invalid, match="tenant"):

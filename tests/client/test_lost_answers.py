@@ -200,7 +200,7 @@ async def test_a_redirect_is_not_followed_with_the_key(between: Between) -> None
     [
         (answering("200 OK", "<html>hello"), "does not understand"),
         (answering("200 OK", '{"events": 5}'), "does not understand"),
-        (answering("418 I'm a teapot", "short and stout"), "is this its address"),
+        (answering("418 I'm a teapot", "short and stout"), "check the address"),
         (answering("500 Internal Server Error", '{"detail": "a bug"}'), "500: a bug"),
     ],
 )

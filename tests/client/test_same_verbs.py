@@ -86,7 +86,7 @@ def test_verbs_that_http_does_not_have_say_so(both: Any) -> None:
             for one in inspect.signature(theirs[name]).parameters.values()
             if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
         ]
-        with pytest.raises(duly.Misuse, match=r"is not for HTTP: \w+"):
+        with pytest.raises(duly.Misuse, match=r"is not available over HTTP: \w+"):
             theirs[name](*needed)
 
 

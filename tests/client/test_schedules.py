@@ -206,7 +206,7 @@ async def test_problems_of_a_schedule_are_the_same_over_http_as_in_python(app: D
     await client.schedules.put("b", every("1h"), "x", depends_on=DependsOn("a", HOUR))
     with pytest.raises(Conflict, match="b depends on it"):
         await client.schedules.delete("a")
-    with pytest.raises(Misuse, match="is not for HTTP"):
+    with pytest.raises(Misuse, match="is not available over HTTP"):
         client.schedules.replan()
 
 

@@ -68,7 +68,7 @@ def test_synchronous_verbs_that_http_does_not_have_say_what_to_do_instead(sync: 
     with pytest.raises(Misuse, match="after your commit"), sync.transaction():
         pytest.fail("there is none")
     for verb in (sync.run, sync.on, sync.schedule, sync.observe, sync.stop, sync.tick):
-        with pytest.raises(Misuse, match=r"is not for HTTP: \w+"):
+        with pytest.raises(Misuse, match=r"is not available over HTTP: \w+"):
             verb()
     with pytest.raises(Misuse, match="duly serve --app"):
         sync.event_types.register("x")
@@ -105,7 +105,7 @@ def test_a_client_that_is_open_in_a_loop_serves_threads_from_there(server: str) 
         async with Client(server) as client:
             event = await asyncio.to_thread(client.sync.at, START, "x")
             assert await client.events.get(event.id) == event
-            with pytest.raises(Misuse, match="would block the event loop"):
+            with pytest.raises(Misuse, match="would block the running event loop"):
                 client.sync.events.find()
 
     asyncio.run(both())

@@ -63,7 +63,7 @@ async def test_verbs_of_targets_that_http_does_not_have_say_what_to_do_instead(c
             await act(URL)
     with pytest.raises(Misuse, match="duly targets"):
         await client.targets.limit(concurrency=5)
-    with pytest.raises(Misuse, match="stays with the server"):
+    with pytest.raises(Misuse, match="which only the server has"):
         client.targets.signing_secret(URL)
     with pytest.raises(Invalid, match="url"):
         await client.targets.put("shop", "ftp://x")

@@ -116,7 +116,7 @@ async def test_verbs_of_timers_that_http_does_not_have_say_what_to_do_instead(cl
     with pytest.raises(Misuse, match="after your commit"):
         await client.add_many([], transaction=object())
     for act in (client.run, client.tick, client.stop, client.transaction):
-        with pytest.raises(Misuse, match="is not for HTTP"):
+        with pytest.raises(Misuse, match="is not available over HTTP"):
             act()
     with pytest.raises(Misuse, match="duly keys create"):
         client.keys  # noqa: B018 - asking is the test

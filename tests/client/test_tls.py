@@ -49,6 +49,6 @@ async def test_a_server_with_an_untrusted_certificate_gets_no_request(certificat
     trusting = None if certificate == "trusted" else ssl.create_default_context(cafile=str(certificates / AUTHORITY))
     heard: list[bytes] = []
     async with secure(certificates / f"{certificate}.pem", heard) as url, Client(url, tls=trusting) as client:
-        with pytest.raises(ServerUnavailable, match=r"its certificate is not to be trusted.* after 1 attempt"):
+        with pytest.raises(ServerUnavailable, match=r"its certificate is not trusted.* after 1 attempt"):
             await client.events.find()
     assert heard == []

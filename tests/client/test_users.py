@@ -117,7 +117,7 @@ async def test_problems_of_a_user_are_the_same_over_http_as_in_python(app: Duly,
         await client.users.update(NOBODY, first_name="Eve")
     with pytest.raises(Invalid, match="expected a UUID"):
         await client.users.delete("7")
-    with pytest.raises(Misuse, match="not for HTTP"):
+    with pytest.raises(Misuse, match="not available over HTTP"):
         await client.users.delete(NOBODY, reason="x")
     with pytest.raises(Misuse, match="where the event types are registered"):
         client.users.refresh()

@@ -20,7 +20,7 @@ async def test_a_handler_that_kills_its_process_reaches_the_dead_letters_alone(a
     event, history = comparison.events[killer], comparison.history[killer]
     assert [dead.id for dead in await app.events.find(InStatus(Status.FAILED))] == [killer]
     assert (event.interruptions, event.attempts) == (5, 0)
-    assert event.last_error == "interrupted 5 times: each time its worker vanished while it was under way"
+    assert event.last_error == "interrupted 5 times: each time, its worker stopped before the event had ended"
     assert [entry.act for entry in history] == ["interrupted"] * 5 + ["failed"]
     assert history[-1].detail == event.last_error
     assert [entry.worker for entry in history[:5]] == list(supervisor.killed), "each worker that it killed is told once"

@@ -42,7 +42,7 @@ from tests.stores.rows import event_of
 from tests.worker.running_worker import Told, until, working
 
 AHEAD, PATIENCE = SECOND / 2, 2 * SECOND
-FORGOTTEN = "the database lost this claim in a crash of its own; the attempt ended as: delivered"
+FORGOTTEN = "the database lost this claim in a crash; the attempt ended as: delivered"
 
 NOTHING_ELSE_WRITES = {"autovacuum": "off", "bgwriter_lru_maxpages": "0", "checkpoint_timeout": "1h"}
 """Whatever brings its own to disk brings all that came before it."""

@@ -54,7 +54,7 @@ async def test_an_operation_that_answers_a_secret_refuses_an_idempotency_key(htt
     for body in (None, {}, {"keep": "1h"}, {"secret": None}):
         refused = await http("POST", address, body, **headers)
         assert paths(refused) == ["Idempotency-Key"]
-        assert "send a secret of your own" in refused.json()["errors"][0]["message"]
+        assert "send your own secret" in refused.json()["errors"][0]["message"]
     assert {**await rows_of(http.app, mine), "api_keys": []} == {**before, "api_keys": []}
     own = {"secret": "whsec_" + "A" * 43 + "="}
     assert (await http.post(address, own, **headers))["secret"] == own["secret"]

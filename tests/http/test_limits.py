@@ -230,7 +230,7 @@ async def test_a_parameter_that_is_unknown_or_comes_twice_is_refused(http: Calle
         assert paths(await http("GET", f"/v1/users?key={key}&limit=0")) == ["limit", "key"]
     many = await http("GET", "/v1/events?" + "&".join(f"p{number}" for number in range(10_000)))
     assert many.status_code == 422
-    assert many.json()["detail"] == "10000 problems, and nothing was changed; the first 100 are told"
+    assert many.json()["detail"] == "10000 problems, and nothing was changed; the first 100 are listed"
     assert len(many.json()["errors"]) == 100
 
 

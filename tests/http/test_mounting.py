@@ -138,7 +138,7 @@ async def test_a_duly_that_is_not_open_is_a_problem_that_says_what_to_do(own: Du
         for method, path, body in (("GET", "schedules", None), ("PUT", "schedules/daily", DAILY)):
             answer = await http(method, f"/duly/v1/{path}", body)
             assert answer.status_code == 503
-            assert "is not open: open it where the application starts" in answer.json()["detail"]
+            assert "is not open: open it when the application starts" in answer.json()["detail"]
         assert (await http("GET", "/duly/readyz")).status_code == 503
         assert await http.get("/duly/healthz") == {"status": "alive"}
 

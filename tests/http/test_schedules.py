@@ -399,7 +399,7 @@ async def acts(http: Caller, name: str = "daily") -> list[str]:
 
 
 async def test_an_unusual_zone_of_a_schedule_is_taken_and_warned_of(http: Caller) -> None:
-    warned = ["EST is an abbreviation and stands for UTC-5 in every season; New York is America/New_York"]
+    warned = ["EST is an abbreviation and stands for UTC-5 all year, without summer time; New York is America/New_York"]
     answer = await put(http, timezone="EST")
     assert (answer.status_code, answer.json()["warnings"]) == (201, warned)
     again = await http("PUT", "/v1/schedules/daily", answer.json())

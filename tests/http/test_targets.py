@@ -168,7 +168,7 @@ async def test_an_event_that_names_a_deleted_target_becomes_a_dead_letter(shop: 
     await shop.post("/v1/timers", {"timers": [TO_SHOP | {"key": "one"}, {"type": "x", "after": "1h"}]})
     assert (await shop("DELETE", "/v1/targets/shop?force=perhaps")).status_code == 422
     refused = await shop("DELETE", "/v1/targets/shop")
-    assert (refused.status_code, "is in use: 1 event still to come" in refused.json()["detail"]) == (409, True)
+    assert (refused.status_code, "is still needed for 1 event" in refused.json()["detail"]) == (409, True)
     gone = await shop.delete("/v1/targets/shop?force=true")
     assert (gone["name"], gone["url"]) == ("shop", URL)
     clock.advance(2 * HOUR)

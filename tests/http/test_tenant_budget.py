@@ -74,7 +74,9 @@ async def test_a_tenant_that_would_wait_too_long_is_refused() -> None:
     began = time.monotonic()
     kept_patience, tenant_budget.BUDGET_TIMEOUT_S = tenant_budget.BUDGET_TIMEOUT_S, 0.01
     try:
-        with pytest.raises(RefusedRequest, match="take more than one tenant's share of this server: ask more slowly"):
+        with pytest.raises(
+            RefusedRequest, match="take more than its share of this server's processor time: send requests more slowly"
+        ):
             await spend(kept, "acme", 0.0)
     finally:
         tenant_budget.BUDGET_TIMEOUT_S = kept_patience

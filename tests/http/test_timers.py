@@ -44,7 +44,7 @@ async def test_a_timer_that_has_fired_does_not_change_any_more(http: Caller, clo
     assert again.json()["status"] == Status.COMPLETED
     refused = await http("DELETE", "/v1/timers/invoice-7")
     assert refused.status_code == 409
-    assert "only PENDING can be cancelled" in refused.json()["detail"]
+    assert "only PENDING events can be cancelled" in refused.json()["detail"]
 
 
 async def test_a_cancelled_timer_frees_its_key(http: Caller) -> None:

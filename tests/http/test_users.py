@@ -355,7 +355,7 @@ async def test_thousands_of_users_are_imported_by_one_request(http: Caller) -> N
 
 async def test_an_unusual_zone_of_a_user_is_taken_and_warned_of(http: Caller) -> None:
     added = await http("POST", "/v1/users", FULL | {"timezone": "Etc/GMT+2"})
-    told = ["Etc/GMT+2 is UTC-2: the sign in its name is reversed, and it has no summer time"]
+    told = ["Etc/GMT+2 is UTC-2: the sign in its name is reversed, and there is no summer time"]
     assert (added.status_code, added.json()["warnings"]) == (201, told)
     back = await http("PUT", f"/v1/users/{added.json()['id']}", added.json() | {"timezone": "UTC"})
     assert (back.status_code, back.json()["warnings"]) == (200, [])

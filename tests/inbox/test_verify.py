@@ -214,7 +214,7 @@ def test_a_badly_signed_delivery_is_never_called_stale(inbox: Inbox) -> None:
 )
 def test_a_rightly_signed_body_that_is_no_event_is_malformed(inbox: Inbox, body: bytes) -> None:
     headers = inbox.sign(ID, body)
-    with pytest.raises(Malformed, match="the signature is right, but"):
+    with pytest.raises(Malformed, match="the signature is correct, but"):
         inbox.verify(headers, body)
 
 
@@ -236,7 +236,7 @@ def test_each_refusal_has_the_status_to_answer() -> None:
 
 @pytest.mark.parametrize("body", [make_body().decode(), json.loads(make_body()), None])
 def test_a_body_that_was_read_already_is_misuse(inbox: Inbox, body: Any) -> None:
-    with pytest.raises(Misuse, match="pass the bytes as they came"):
+    with pytest.raises(Misuse, match="pass the bytes of the body unchanged"):
         inbox.verify(sign(make_body(), at=START), body)
 
 

@@ -85,7 +85,7 @@ def test_other_addresses_that_lead_to_internal_networks_are_closed(address: str)
 
 def test_a_refusal_tells_the_address_and_what_it_is() -> None:
     assert refusal("127.0.0.1") == "127.0.0.1 is loopback"
-    assert refusal("::ffff:169.254.169.254") == "169.254.169.254 is link-local, where clouds keep their credentials"
+    assert refusal("::ffff:169.254.169.254") == "169.254.169.254 is link-local, used by clouds' credentials services"
     assert refusal("fe80::1%eth0") == "fe80::1 is not a public address"
 
 

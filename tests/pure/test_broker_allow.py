@@ -39,7 +39,7 @@ ADDRESSES = [
 @pytest.mark.parametrize("target", ADDRESSES)
 def test_every_place_is_closed_until_a_pattern_opens_it_to_a_tenant(target: dict[str, Any]) -> None:
     [closed] = problems("", target)
-    assert "is not open over HTTP to tenant 'acme'" in closed
+    assert "tenant 'acme' may not use " in closed
     assert "DULY_BROKER_ALLOW" in closed
     assert problems(EXAMPLE, target) == []
 
@@ -72,7 +72,7 @@ def test_a_place_that_fits_no_pattern_is_closed(target: dict[str, Any]) -> None:
 
 def test_the_problem_names_the_field_and_no_pattern() -> None:
     [closed] = problems("redis:{tenant}:*, redis:globex-private-*", to.redis("globex:orders"))
-    assert closed.startswith("target.redis.stream: stream 'globex:orders' is not open over HTTP to tenant 'acme'")
+    assert closed.startswith("target.redis.stream: tenant 'acme' may not use stream 'globex:orders' over HTTP")
     assert "globex-private" not in closed
     [closed] = problems(EXAMPLE, to.rabbitmq("k", exchange="payments"))
     assert "exchange 'payments' and routing_key 'k'" in closed
@@ -150,16 +150,16 @@ BAD = {
     "redis": "does not begin with a channel and a colon; channels: nats, redis, kafka, rabbitmq, celery",
     "amqp:x": "does not begin with a channel",
     "redis:": "has no pattern after the colon; for instance redis:{tenant}:*",
-    "redis:{tennant}:*": "has a brace that is none of {tenant}",
+    "redis:{tennant}:*": "has a brace that is not part of {tenant}",
     "redis:{tenant": "has a brace",
-    "redis:{tenant}*": "has {tenant}*, which opens to acme what is acme2's",
+    "redis:{tenant}*": "has {tenant}*, which would allow tenant acme the addresses of tenant acme2",
     "kafka:*{tenant}": "has *{tenant}, which",
     "redis:*:{tenant}:*": "has a * on both sides of {tenant}",
     "nats:orders.{tenant}*": "has a * beside other characters: in NATS, it stands for a whole token",
     "nats:orders..x": "has an empty token",
     "nats:orders.>.x": "has a > that is not its last token",
     "nats:orders.x>": "has a > that is not its last token",
-    "celery:/queue": "names no task before the slash",
+    "celery:/queue": "has no task name before the slash",
 }
 
 

@@ -39,7 +39,7 @@ BAD = [
     ("DULY_DATABASE_URL", "mysql://localhost/duly", "sqlite:///path/to/file.db or postgresql://"),
     ("DULY_NATS_URL", "localhost:4222", "nats://host:4222"),
     ("DULY_NATS_URL", "http://localhost:4222", "nats://host:4222"),
-    ("DULY_NATS_URL", "nats://one:4222,two:4222", "or several of them with commas between"),
+    ("DULY_NATS_URL", "nats://one:4222,two:4222", "or several separated by commas"),
     ("DULY_NATS_URL", "nats://one:port", "nats://host:4222"),
     ("DULY_NATS_URL", "nats://", "nats://host:4222"),
     ("DULY_REDIS_URL", "localhost", "redis://host:6379/0"),
@@ -50,8 +50,8 @@ BAD = [
     ("DULY_KAFKA_URL", "localhost:9092", "kafka://host:9092,host:9092"),
     ("DULY_KAFKA_URL", "kafka://one:9092,", "kafka://host:9092,host:9092"),
     ("DULY_KAFKA_URL", "kafka://one:9092,two:x", "kafka://host:9092,host:9092"),
-    ("DULY_CELERY_URL", "localhost", "what Celery calls its broker_url"),
-    ("DULY_CELERY_URL", "memory://", "what Celery calls its broker_url"),
+    ("DULY_CELERY_URL", "localhost", "the broker_url of Celery"),
+    ("DULY_CELERY_URL", "memory://", "the broker_url of Celery"),
 ]
 
 

@@ -131,5 +131,5 @@ def test_the_order_of_fields_does_not_change_a_tag_and_all_else_does(payload: An
 def test_only_an_editor_who_expects_another_tag_is_refused() -> None:
     check_tag("schedule 'weekly'", SCHEDULE.tag, None)
     check_tag("schedule 'weekly'", SCHEDULE.tag, SCHEDULE.tag)
-    with pytest.raises(Stale, match=r"schedule 'weekly' has been changed since: read it again"):
+    with pytest.raises(Stale, match=r"schedule 'weekly' has been changed since you read it: read it again"):
         check_tag("schedule 'weekly'", SCHEDULE.tag, "other")

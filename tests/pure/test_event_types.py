@@ -39,16 +39,16 @@ def test_an_event_type_is_found_by_its_name() -> None:
 
 def test_an_unknown_event_type_lists_the_known_ones() -> None:
     with pytest.raises(
-        NotFound, match=r"no event type 'easter'; registered are: anniversary, birthday, reminder, subs"
+        NotFound, match=r"no event type 'easter'; registered types: anniversary, birthday, reminder, subs"
     ):
         EventTypes(shipped()).get("easter")
-    with pytest.raises(NotFound, match="registered are: none"):
+    with pytest.raises(NotFound, match="registered types: none"):
         EventTypes().get("easter")
 
 
 def test_the_name_of_an_event_type_is_registered_once() -> None:
     types = EventTypes([CatDay()])
-    with pytest.raises(Misuse, match="'cat-day' is registered already; remove it first to replace it"):
+    with pytest.raises(Misuse, match="'cat-day' is already registered; remove it first to replace it"):
         types.register(CatDay())
     types.remove("cat-day")
     assert types.names() == []
@@ -102,10 +102,13 @@ def test_registering_while_iterating_harms_nobody() -> None:
         ({"rule": None}, "rule: must be a method"),
         ({"message": "Meow"}, "message: must be a method"),
         ({"target": {"webhook": "x"}}, "target: must be a method"),
-        ({"depends_on": "first_name"}, "depends_on: must be the names of some fields of users"),
-        ({"depends_on": None}, "depends_on: must be the names of some fields of users"),
-        ({"depends_on": ("shoe_size",)}, "depends_on: 'shoe_size' is no field of a user; known: first_name, "),
-        ({"depends_on": (7,)}, "depends_on: 7 is no field of a user"),
+        ({"depends_on": "first_name"}, "depends_on: must be names of fields of users"),
+        ({"depends_on": None}, "depends_on: must be names of fields of users"),
+        (
+            {"depends_on": ("shoe_size",)},
+            "depends_on: 'shoe_size' is not a field of a user; known fields: first_name, ",
+        ),
+        ({"depends_on": (7,)}, "depends_on: 7 is not a field of a user"),
         ({"name": 7, "rule": 1, "depends_on": 3}, "name: .*; rule: .*; depends_on: "),
     ],
 )
@@ -123,7 +126,7 @@ def test_a_class_that_needs_arguments_says_so() -> None:
         def __init__(self, cat: str) -> None:
             self.cat = cat
 
-    with pytest.raises(Misuse, match="Needy cannot be made without arguments: register an object of it"):
+    with pytest.raises(Misuse, match="Needy cannot be created without arguments: register an instance of it"):
         EventTypes().register(Needy)
 
 

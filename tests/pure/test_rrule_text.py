@@ -112,7 +112,7 @@ def test_a_recurrence_is_read_as_it_was_written(text: str) -> None:
         assert parse_recurrence(read.text) == read
         assert parse_recurrence(read.text).text == read.text
         return
-    assert "cannot" in conflict or "needs" in conflict  # each part alone is right
+    assert any(words in conflict for words in ("cannot", "needs", "never matches"))  # each part alone is right
 
 
 # -- refusing
@@ -201,23 +201,23 @@ def test_a_recurrence_is_read_as_it_was_written(text: str) -> None:
         ("FREQ=DAILY;BYSETPOS=1", "BYSETPOS needs another part such as BYDAY to choose from"),
         (
             "FREQ=MONTHLY;BYMONTH=2;BYDAY=SU;BYSETPOS=366",
-            "BYSETPOS=366 cannot come: FREQ=MONTHLY with these parts has at most 5 to choose from",
+            "BYSETPOS=366 never matches: FREQ=MONTHLY with these parts has at most 5 to choose from",
         ),
         (
             "FREQ=SECONDLY;BYHOUR=9;BYSETPOS=2,-3",
-            "BYSETPOS=2 cannot come: FREQ=SECONDLY with these parts has at most 1 to choose from",
+            "BYSETPOS=2 never matches: FREQ=SECONDLY with these parts has at most 1 to choose from",
         ),
         (
             "RDATE:20240101T000000\nRRULE:FREQ=DAILY",
-            "RDATE is not supported: a recurrence is one RRULE, with EXDATE for what it leaves out",
+            "RDATE is not supported: a recurrence is one RRULE, with EXDATE for excluded occurrences",
         ),
         (
             "EXRULE:FREQ=DAILY\nRRULE:FREQ=DAILY",
-            "EXRULE is not supported: a recurrence is one RRULE, with EXDATE for what it leaves out",
+            "EXRULE is not supported: a recurrence is one RRULE, with EXDATE for excluded occurrences",
         ),
         (
             "BEGIN:VEVENT\nRRULE:FREQ=DAILY",
-            "'BEGIN' is not supported: a recurrence has lines of DTSTART, RRULE and EXDATE",
+            "'BEGIN' is not supported: a recurrence may have lines with DTSTART, RRULE and EXDATE",
         ),
         ('DT"START:20240101', "'DT\"START:20240101' is not a line such as DTSTART;TZID=Europe/Berlin:20300101T090000"),
         ("RRULE;X=1:FREQ=DAILY", "RRULE;X=1 is not supported; allowed: none"),
@@ -257,7 +257,7 @@ def test_a_recurrence_is_read_as_it_was_written(text: str) -> None:
         ),
         (
             "EXDATE;VALUE=DATE:20240101T000000\nRRULE:FREQ=DAILY",
-            "EXDATE:20240101T000000: VALUE=DATE asks for a date such as 20300131",
+            "EXDATE:20240101T000000: VALUE=DATE needs a date such as 20300131",
         ),
         (
             "DTSTART;TZID=Asia/Tokyo:20240101T000000\nRRULE:FREQ=DAILY\nEXDATE;TZID=Asia/Seoul:20240101T000000",

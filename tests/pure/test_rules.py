@@ -93,7 +93,7 @@ def test_an_interval_has_no_occurrence_after_the_last_year() -> None:
 
 def test_an_interval_without_a_start_is_anchored_once() -> None:
     open = every("1h")
-    with pytest.raises(ValueError, match="anchor"):
+    with pytest.raises(ValueError, match="give it a start first"):
         open.after(START)
     anchored = open.anchored(START)
     assert anchored == every("1h", start=START)
@@ -187,7 +187,7 @@ def test_a_bad_rule_is_refused_with_the_field(written: Any, path: str) -> None:
 
 
 def test_the_python_functions_refuse_what_the_json_refuses() -> None:
-    with pytest.raises(Invalid, match=r"rule.every: .* too often"):
+    with pytest.raises(Invalid, match=r"rule.every: .* too short"):
         every("10ms")
     with pytest.raises(Invalid, match=r"rule.start: .* no zone"):
         every("1h", start=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
@@ -247,5 +247,5 @@ def test_a_whole_number_may_be_written_with_a_fraction() -> None:
 
 def test_an_interval_has_a_longest() -> None:
     assert parse_rule({"every": "365000d"}) == Every(365_000 * DAY)
-    with pytest.raises(Invalid, match="too seldom"):
+    with pytest.raises(Invalid, match="too long"):
         parse_rule({"every": "365001d"})

@@ -178,7 +178,7 @@ def test_an_older_key_still_opens_secrets_that_it_sealed() -> None:
 def test_opening_a_secret_with_another_key_says_what_to_do() -> None:
     text = Seal(SecretKeys(OLD)).close(SEALED)
     with pytest.raises(
-        Misuse, match="target 'crm' was sealed with another DULY_SECRET_KEY: set that beside the new one"
+        Misuse, match="target 'crm' was encrypted with another DULY_SECRET_KEY: set both keys, as NEW,OLD"
     ):
         Seal(SecretKeys(KEY)).open(text, "acme", "crm")
     with pytest.raises(Misuse, match="DULY_SECRET_KEY, which is not set: make one with: python"):
@@ -195,7 +195,7 @@ def test_a_damaged_sealed_secret_is_told_as_such(damaged: str) -> None:
 
 @pytest.mark.parametrize("owner", [("globex", "crm"), ("acme", "billing")])
 def test_a_secret_sealed_for_one_target_cannot_be_opened_for_another(owner: tuple[str, str]) -> None:
-    with pytest.raises(Misuse, match="was sealed for another one: put the target anew"):
+    with pytest.raises(Misuse, match="were encrypted for another target: create the target again"):
         Seal(SecretKeys(KEY)).open(Seal(SecretKeys(KEY)).close(SEALED), *owner)
 
 

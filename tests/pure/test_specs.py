@@ -126,5 +126,5 @@ def test_a_spec_with_a_value_that_cannot_be_compared_is_refused() -> None:
         DueBetween(datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
     with pytest.raises(Invalid, match="hours: must be a number"):
         Overdue(hours=math.nan)
-    with pytest.raises(TypeError, match="Spec does not say what it matches"):
+    with pytest.raises(TypeError, match="Spec has no condition to match"):
         Spec().matches(make_event(), START)

@@ -72,8 +72,11 @@ REFUSED = [
     (a_command(type="CancelTimer"), "type: expected ScheduleTimer, not 'CancelTimer'"),
     (a_command(type=["ScheduleTimer"]), "type: expected ScheduleTimer, not ['ScheduleTimer']"),
     (a_command(type="DueTimeReached", _dueAt=None), "type: expected ScheduleTimer, not 'DueTimeReached'"),
-    (a_command(_type="DueTimeReached"), "payload.type: is 'DueTimeReached', and type is 'ScheduleTimer'"),
-    (a_command(_tenantId="t2"), "payload.tenantId: is 't2', and tenantId is 't1'"),
+    (
+        a_command(_type="DueTimeReached"),
+        "payload.type: is 'DueTimeReached', but type of the command is 'ScheduleTimer'",
+    ),
+    (a_command(_tenantId="t2"), "payload.tenantId: is 't2', but tenantId of the command is 't1'"),
     (a_command(_serviceCallId=None), "payload.serviceCallId: is missing"),
     (a_command(_serviceCallId={"id": 1}), "payload.serviceCallId: expected text, not an object"),
     (a_command(_serviceCallId="s" * 501), "payload.serviceCallId: must have 1 to 500 characters, has 501"),

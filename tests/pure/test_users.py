@@ -261,7 +261,7 @@ def test_an_unknown_field_of_a_user_is_refused(name: Any) -> None:
         new_user({**a_user(), name: "x"}, new_id(), "default", CHANNELS, START)
     [problem] = refused.value.problems
     assert problem.path == str(name)[:50]
-    assert problem.message == f"is no field of a user; known: {', '.join(FIELDS)}"
+    assert problem.message == f"is not a field of a user; known fields: {', '.join(FIELDS)}"
 
 
 # -- born in the future: by the user's own calendar
@@ -319,7 +319,7 @@ def test_optional_fields_of_a_user_can_be_removed_and_required_ones_cannot() -> 
     assert changes_of(bare, made(**a_user())) == set()
     with pytest.raises(Invalid) as refused:
         changed_user(full, dict.fromkeys(("first_name", "last_name", "date_of_birth", "timezone")), CHANNELS, START)
-    assert [problem.message for problem in refused.value.problems] == ["cannot be taken away"] * 4
+    assert [problem.message for problem in refused.value.problems] == ["cannot be removed"] * 4
 
 
 def test_a_change_of_a_user_is_checked_as_a_new_user_is() -> None:

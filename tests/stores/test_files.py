@@ -28,7 +28,7 @@ async def test_a_new_database_file_in_an_existing_folder_is_made_and_logged_once
 
 
 async def test_a_missing_folder_of_a_database_file_is_not_made(tmp_path: Path) -> None:
-    said = f"^there is no folder {tmp_path / 'typo'} for the database duly.db: make it, or correct the path$"
+    said = f"^there is no folder {tmp_path / 'typo'} for the database duly.db: create it, or correct the path$"
     with pytest.raises(StoreError, match=said):
         await opened(tmp_path / "typo" / "duly.db")
     assert not (tmp_path / "typo").exists()

@@ -135,7 +135,7 @@ async def test_a_server_without_jetstream_ends_the_service_with_advice(
         error = await end_of(url, server.url)
     assert isinstance(error, Misuse)
     assert str(error) == (
-        "this NATS server has no JetStream: start it with -js, or let TIMER_BROKER_URL name one that has"
+        "this NATS server has no JetStream: start it with -js, or set TIMER_BROKER_URL to a server that has it"
     )
 
 

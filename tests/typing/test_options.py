@@ -59,6 +59,6 @@ async def test_an_unknown_option_of_a_verb_is_refused(url: str) -> None:
             await duly.after(timedelta(hours=1), "x", **unknown)
         with pytest.raises(Invalid, match="colour: is unknown; known: misfire"):
             await duly.every("a", every("1h"), "x", **unknown)
-        with pytest.raises(Invalid, match="colour: is no field of a user; known: first_name"):
+        with pytest.raises(Invalid, match="colour: is not a field of a user; known fields: first_name"):
             await duly.users.add(first_name="A", last_name="B", date_of_birth="1990-01-01", timezone="UTC", **unknown)
         assert await duly.events.find() == []

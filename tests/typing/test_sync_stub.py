@@ -86,5 +86,5 @@ def test_no_stubbed_call_is_awaited() -> None:
     for sync, name in BOTH:
         for holder, functions in holders(sync, name):
             assert not [verb for verb in functions if inspect.iscoroutinefunction(getattr(holder, verb))]
-    with pytest.raises(Misuse, match="make them where the server runs"):
+    with pytest.raises(Misuse, match="create keys where the server runs"):
         BOTH[1][0].keys  # noqa: B018 - asking is the test

@@ -64,13 +64,11 @@ def _error(answer: Reply, renamed: Mapping[str, str]) -> DulyError:
     status = answer.status
     if 300 <= status < 400:
         elsewhere = answer.headers.get("Location", "elsewhere")
-        return Misuse(
-            f"the server redirects to {elsewhere[:200]}: make the Client with the address that answers itself"
-        )
+        return Misuse(f"the server redirects to {elsewhere[:200]}: create the Client with that address")
     try:
         problem = _problem.decode(answer.body)
     except msgspec.DecodeError:
-        return ServerError(f"the server answered {status}, and not as a Duly does: is this its address?")
+        return ServerError(f"the server answered {status}, but not as a Duly server does: check the address")
     if status in (400, 413, 422):
         wrong = [Problem(renamed.get(one.path, one.path), one.message) for one in problem.errors]
         return Invalid(wrong or [Problem("body", problem.detail)])
@@ -87,7 +85,7 @@ def named(error: DulyError, request_id: str) -> DulyError:
 
 
 def misunderstood(answer: Reply, error: Exception, request_id: str) -> DulyError:
-    told = f"the server answered {answer.status} with what this client does not understand: {error!s:.200}"
+    told = f"the server answered {answer.status} with a body that this client does not understand: {error!s:.200}"
     return named(ServerError(told), answer.request_id or request_id)
 
 

@@ -43,7 +43,7 @@ RENAMED_OF_TIMER = {"after": "due", "due_at": "due"}
 DEFAULT_TENANT = "default"
 """The tenant of a timer that names none."""
 
-IN_THE_SERVER = "it is for the program that runs the events: use Duly there, or `duly serve --app`"
+IN_THE_SERVER = "it must be called in the program that runs the events: use Duly there, or `duly serve --app`"
 
 
 TIMERS = msgspec.json.Decoder(TimerResults)
@@ -91,7 +91,9 @@ class Client:
             await self._connection.open()
             self._loop = loop
         elif loop is not self._loop:
-            raise Misuse("this Client is open in another event loop (its .sync has one of its own): make a second one")
+            raise Misuse(
+                "this Client is open in another event loop (its .sync has its own loop): create a second Client"
+            )
         self._opened += 1
         return self
 
@@ -208,7 +210,7 @@ class Client:
 
     @property
     def keys(self) -> NoReturn:
-        raise here_only("keys", "make them where the server runs: `duly keys create`")
+        raise here_only("keys", "create keys where the server runs, with `duly keys create`")
 
     # -- internal
 

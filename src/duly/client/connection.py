@@ -91,7 +91,7 @@ class ServerConnection:
         try:
             import aiohttp
         except ImportError:
-            raise Misuse(f"duly.client takes more than is installed here: {INSTALL}") from None
+            raise Misuse(f"packages that duly.client needs are not installed: {INSTALL}") from None
         self._session = aiohttp.ClientSession(
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -190,7 +190,7 @@ class ServerConnection:
             ):
                 return Reply(response.status, await response.read(), response.headers)
         except aiohttp.ClientConnectorCertificateError as error:
-            lost = ConnectionLost(f"its certificate is not to be trusted: {error.certificate_error}", hopeless=True)
+            lost = ConnectionLost(f"its certificate is not trusted: {error.certificate_error}", hopeless=True)
         except aiohttp.ClientSSLError as error:
             lost = ConnectionLost(f"no secure connection: {type(error).__name__}", hopeless=True)
         except aiohttp.ClientConnectorError as error:
@@ -213,7 +213,7 @@ class ServerConnection:
             told = f"answered {got.status}" + (f": {error}" if error is not None else "")
             told = told.replace(f" (request {got.request_id or request.id})", "")
         tries = "1 attempt" if turns == 1 else f"{turns} attempts"
-        doubt = f"; {MAY_BE_DONE} all the same" if unsure and MAY_BE_DONE not in told else ""
+        doubt = f"; {MAY_BE_DONE} nevertheless" if unsure and MAY_BE_DONE not in told else ""
         answered = got.request_id if isinstance(got, Reply) else None
         return named(ServerUnavailable(f"{self.url}: {told}, after {tries}{doubt}"), answered or request.id)
 
@@ -247,7 +247,7 @@ def _encode(body: Any) -> bytes:
     try:
         return msgspec.json.encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Invalid([Problem("body", f"cannot be written as JSON: {error}")]) from None
+        raise Invalid([Problem("body", f"cannot be encoded as JSON: {error}")]) from None
 
 
 def _address(url: Any) -> str:
@@ -275,7 +275,7 @@ def _headers(key: str | None, tenant: str | None) -> dict[str, str]:
     headers = {"User-Agent": known, "Accept": "application/json"}
     if key is not None:
         if not isinstance(key, str) or not key.isascii() or not key.isprintable() or not key.strip():
-            raise Misuse("key= is no API key: `duly keys create` shows one, which begins with duly_")
+            raise Misuse("key= is not an API key: API keys begin with duly_; create one with `duly keys create`")
         headers["Authorization"] = f"Bearer {key.strip()}"
     if tenant is not None:
         headers["Duly-Tenant"] = tenant

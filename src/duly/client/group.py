@@ -29,8 +29,8 @@ def check_tenant(connection: ServerConnection, tenant: str | None) -> None:
     if tenant is not None and tenant != connection.tenant:
         mine = "its key's tenant" if connection.tenant is None else f"tenant {connection.tenant!r}"
         raise Misuse(
-            f"this Client acts for {mine}, not for {tenant!r:.60}: make one with Client(…, tenant={tenant!r:.60}) and "
-            "a key that is that tenant's or an admin's"
+            f"this Client acts for {mine}, not for {tenant!r:.60}: create one with Client(…, "
+            f"tenant={tenant!r:.60}) and a key of that tenant or for all tenants"
         )
 
 

@@ -234,7 +234,7 @@ class Schedules(Group):
 
     def replan(self, *, dry_run: bool = False, by: str = "api") -> NoReturn:
         """Refused over HTTP: it would affect the schedules of all tenants."""
-        raise here_only("schedules.replan", "workers replan by themselves when the zone data is newer")
+        raise here_only("schedules.replan", "workers replan automatically when their time zone data is newer")
 
     async def _act(self, name: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Schedule:
         self._check(tenant)
@@ -244,7 +244,7 @@ class Schedules(Group):
 
 def if_match(tag: str | None) -> dict[str, str] | None:
     if tag is not None and (not isinstance(tag, str) or not tag.isascii() or not tag.isprintable() or '"' in tag):
-        raise Invalid([Problem("expected", f"is a tag such as schedule.tag, not {tag!r:.50}")])
+        raise Invalid([Problem("expected", f"must be an ETag such as schedule.tag, not {tag!r:.50}")])
     return None if tag is None else {"If-Match": f'"{tag}"'}
 
 

@@ -22,8 +22,8 @@ from duly.records.wire.answers import ReleasedEvents
 from duly.values.durations import format_duration
 from duly.verbs.targets import OLD_SECRET_KEPT_FOR
 
-BY_NAME = "over HTTP, only stored targets can be named: use the command line, `duly targets`, for the others"
-ELSEWHERE = "the command line has it: `duly targets`"
+BY_NAME = "over HTTP, only stored targets can be named: for other destinations, use `duly targets` on the command line"
+ELSEWHERE = "use `duly targets` on the command line"
 
 
 RELEASED = msgspec.json.Decoder(ReleasedEvents)
@@ -154,7 +154,7 @@ class Targets(Group):
     # -- refused over HTTP
 
     def reseal(self, *, tenant: str | None = None, by: str = "api") -> NoReturn:
-        raise here_only("targets.reseal", "run `duly targets reseal` where DULY_SECRET_KEY is")
+        raise here_only("targets.reseal", "run `duly targets reseal` where DULY_SECRET_KEY is set")
 
     def history(self, name: str, *, tenant: str | None = None) -> NoReturn:
         raise here_only("targets.history", ELSEWHERE)
@@ -168,7 +168,7 @@ class Targets(Group):
         raise here_only("targets.waiting", ELSEWHERE)
 
     def signing_secret(self, url: str, *, tenant: str | None = None) -> NoReturn:
-        raise here_only("targets.signing_secret", "it comes from DULY_SECRET_KEY, which stays with the server")
+        raise here_only("targets.signing_secret", "it is derived from DULY_SECRET_KEY, which only the server has")
 
 
 def _known(target: Target) -> Known:

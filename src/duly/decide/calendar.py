@@ -58,7 +58,7 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
     if rule is None:
         return None
     if not hasattr(rule, "placed"):
-        raise Invalid([Problem(type.name, f"its event type must answer with a rule or None, not {rule!r:.50}")])
+        raise Invalid([Problem(type.name, f"its event type must return a rule or None, not {rule!r:.50}")])
     message: Any = type.message(user)
     if not isinstance(message, str):
         raise Invalid([Problem(type.name, f"its message must be text, not {message!r:.50}")])

@@ -95,7 +95,7 @@ def name_problems(field: str, value: Any) -> tuple[Problem, ...]:
         bad = next(c for c in value if not c.isprintable())
         message = f"has a character that cannot be printed: U+{ord(bad):04X}"
     elif not value.isascii() and (blank := INVISIBLE.search(value)) is not None:
-        message = f"has a character that nobody can see: U+{ord(blank[0]):04X}"
+        message = f"has an invisible character: U+{ord(blank[0]):04X}"
     elif value != value.strip():
         message = "begins or ends with a space"
     else:
@@ -129,7 +129,7 @@ def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]
     if not isinstance(target, dict) or len(target) != 1:
         yield Problem("target", 'expected an object with one channel, such as {"webhook": "https://…"}')
     elif (channel := next(iter(target))) not in channels:
-        known = ", ".join(sorted(channels)) or "none but Python handlers, which need no target"
+        known = ", ".join(sorted(channels)) or "none, because only Python handlers are used, and they need no target"
         yield Problem("target", f"unknown channel {channel!r:.50}; known: {known}")
     elif channel in (WEBHOOK, HTTP):
         yield from spec_problems(channel, target[channel])
@@ -165,9 +165,9 @@ def write_json(value: Any, path: str, most: int = MAX_PAYLOAD) -> str | Problem:
     except RecursionError:
         return Problem(path, f"is nested deeper than {MAX_DEPTH} levels")
     except UnicodeEncodeError:
-        return Problem(path, "has text with a lone surrogate, which no JSON in UTF-8 can carry")
+        return Problem(path, "has text with half of a surrogate pair, which UTF-8 cannot encode")
     except (TypeError, ValueError, OverflowError) as error:
-        return Problem(path, f"cannot be written as JSON: {error}")
+        return Problem(path, f"cannot be encoded as JSON: {error}")
     if len(written) > 2 * MAX_DEPTH and _too_deep(written, again):
         return Problem(path, f"is nested deeper than {MAX_DEPTH} levels")
     if again != value and (message := _lost_in_json(value)):
@@ -186,11 +186,14 @@ def _lost_in_json(value: Any) -> str | None:
     while stack:
         item = stack.pop()
         if isinstance(item, float) and not math.isfinite(item):
-            return "has a number that is not finite (NaN or infinity), which JSON cannot carry"
+            return "has a number that is not finite (NaN or infinity), which JSON does not allow"
         if isinstance(item, set | frozenset):
-            return "has a set, which would come back as a list in any order: use a sorted list"
+            return "has a set, which has no order in JSON: use a sorted list"
         if isinstance(item, datetime) and item.utcoffset() is None:
-            return f"has a datetime without a time zone ({item.isoformat()}): what it means depends on who reads it"
+            return (
+                f"has a datetime without a time zone ({item.isoformat()}): use an aware datetime, such "
+                "as datetime.now(UTC)"
+            )
         if isinstance(item, dict):
             stack.extend(item.values())
         elif isinstance(item, list | tuple):

@@ -65,7 +65,7 @@ class EventTypes:
         if problems := _problems(made):
             raise Misuse(f"{made!r:.60} cannot be registered as an event type: {'; '.join(map(str, problems))}")
         if made.name in self._types:
-            raise Misuse(f"event type {made.name!r} is registered already; remove it first to replace it")
+            raise Misuse(f"event type {made.name!r} is already registered; remove it first to replace it")
         self._types[made.name] = made
         self._removed.discard(made.name)
         return type
@@ -87,7 +87,7 @@ class EventTypes:
         found = self._types.get(name)
         if found is None:
             known = ", ".join(self.names()) or "none"
-            raise NotFound(f"there is no event type {name!r:.60}; registered are: {known}")
+            raise NotFound(f"there is no event type {name!r:.60}; registered types: {known}")
         return found
 
     def names(self) -> list[str]:
@@ -106,7 +106,9 @@ def _made(type: Any) -> Any:
     try:
         return type()
     except TypeError as error:
-        raise Misuse(f"{type.__name__} cannot be made without arguments: register an object of it ({error})") from error
+        raise Misuse(
+            f"{type.__name__} cannot be created without arguments: register an instance of it ({error})"
+        ) from error
 
 
 def _problems(made: Any) -> list[Problem]:
@@ -118,10 +120,10 @@ def _problems(made: Any) -> list[Problem]:
     ]
     depends_on = getattr(made, "depends_on", None)
     if isinstance(depends_on, str) or not isinstance(depends_on, Collection):
-        return [*problems, Problem("depends_on", "must be the names of some fields of users")]
-    known = f"known: {', '.join(FIELDS)}"
+        return [*problems, Problem("depends_on", "must be names of fields of users")]
+    known = f"known fields: {', '.join(FIELDS)}"
     return problems + [
-        Problem("depends_on", f"{field!r:.50} is no field of a user; {known}")
+        Problem("depends_on", f"{field!r:.50} is not a field of a user; {known}")
         for field in depends_on
         if field not in FIELDS and not re.fullmatch(r"attributes\..+", str(field))
     ]
@@ -192,7 +194,7 @@ class Reminder:
         except Invalid as error:
             raise Invalid([one._replace(path=f"attributes.reminder.{one.path}") for one in error.problems]) from None
         if isinstance(rule, RRule) and rule.start is None:  # else it would start at the minute the user was added
-            raise _bad("reminder.rule.start", "is missing: from when on and at what time, such as 2027-01-01T09:00:00")
+            raise _bad("reminder.rule.start", "is missing: give the first date and time, such as 2027-01-01T09:00:00")
         return rule
 
     def message(self, user: User) -> str:

@@ -10,8 +10,8 @@ from duly.records.event import Unreachable
 RESOURCES = {
     errno.EMFILE: "this worker has no free file descriptor: raise its limit (ulimit -n, LimitNOFILE=)",
     errno.ENFILE: "this machine has no free file descriptor: raise its limit (fs.file-max)",
-    errno.ENOMEM: "this machine has no free memory: give it more, or run less on it",
-    errno.ENOSPC: "this machine has no free space on a disk: make some",
+    errno.ENOMEM: "this machine has no free memory: add memory, or run fewer programs on it",
+    errno.ENOSPC: "this machine has no free disk space: free some space",
 }
 """For each error number, the missing resource and the remedy."""
 

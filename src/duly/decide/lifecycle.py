@@ -62,7 +62,7 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
         reason = f"{waits_for(outcome.destination)}{storable(outcome.reason)}"
         return Verdict(PENDING, "held", error=reason, counts=False, held=outcome.destination)
     if isinstance(outcome, Expired):
-        told = f"expired: no attempt was to begin after {write_instant(event.expires_at)}"
+        told = f"expired: no attempt may begin after {write_instant(event.expires_at)}"
         error = told if event.last_error is None else f"{told}. Its last error: {event.last_error}"
         return Verdict(SKIPPED, "skipped", error=storable(error), counts=False)
     wait = _bounded(outcome.retry_after)

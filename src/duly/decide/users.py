@@ -59,7 +59,7 @@ def changed_user(user: User, changes: Mapping[str, Any], channels: Collection[st
     """The user with some fields changed. None removes an optional field. Attributes work the same way: the given ones
     are changed or removed, and the others stay."""
     problems = [
-        Problem(field, "cannot be taken away") for field in REQUIRED if field in changes and changes[field] is None
+        Problem(field, "cannot be removed") for field in REQUIRED if field in changes and changes[field] is None
     ]
     if via_of(channels) and "target" in changes and _in_order(changes["target"]) == _in_order(user.target):
         changes = {field: value for field, value in changes.items() if field != "target"}  # sent back unchanged
@@ -121,7 +121,7 @@ def _read(fields: Mapping[str, Any], channels: Collection[str], problems: list[P
     for field, written in fields.items():
         read = _READERS.get(field)
         if read is None:
-            problems.append(Problem(str(field)[:50], f"is no field of a user; known: {', '.join(FIELDS)}"))
+            problems.append(Problem(str(field)[:50], f"is not a field of a user; known fields: {', '.join(FIELDS)}"))
         elif written is None:
             values[_STORED.get(field, field)] = None
         else:
@@ -177,7 +177,7 @@ def _timezone(field: str, written: Any) -> str | Problem:
 
 def _zone(field: str, written: Any) -> str | Problem:
     if not isinstance(written, str):
-        return Problem(field, f"expected the IANA name of a zone such as Europe/Brussels, not {written!r:.50}")
+        return Problem(field, f"expected an IANA time zone name such as Europe/Brussels, not {written!r:.50}")
     return _timezone(field, written)
 
 
@@ -187,7 +187,7 @@ def read_time(field: str, written: Any) -> time | Problem:
         try:
             written = time.fromisoformat(written)
         except ValueError as error:
-            return Problem(field, f"{written} is no time of day: {error}")
+            return Problem(field, f"{written} is not a time of day: {error}")
     if not isinstance(written, time) or written.tzinfo is not None or written.microsecond:
         return Problem(field, f"expected a time of day such as 09:00, not {written!r:.50}")
     return written

@@ -18,7 +18,7 @@ Kind = Literal[
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an event is where it is."""
+    """Why an event has not fired yet, or did not fire."""
 
     id: Id
     status: Status
@@ -46,8 +46,10 @@ def _reason(event: Event, history: Sequence[Entry], started: Event | None, now: 
         case Status.PENDING:
             return "waiting", _waiting(event, started), None
         case Status.PROCESSING if event.ready is not None and event.ready < now:
-            gone = f"worker {event.worker} began attempt {event.attempt} {_at(event.claimed)} and vanished"
-            return "interrupted", f"{gone}: the next worker that serves its lane takes it over", None
+            gone = (
+                f"worker {event.worker} began attempt {event.attempt} {_at(event.claimed)} and stopped without a trace"
+            )
+            return "interrupted", f"{gone}: the next worker that serves its lane runs it again", None
         case Status.PROCESSING:
             return "running", f"worker {event.worker} began attempt {event.attempt} {_at(event.claimed)}", event.ready
         case Status.COMPLETED:
@@ -57,7 +59,7 @@ def _reason(event: Event, history: Sequence[Entry], started: Event | None, now: 
             spent = (
                 f"it failed after {event.attempts} of {event.retry.max_attempts} attempts: {event.last_error or '?'}"
             )
-            return "failed", f"{spent}. Replay it when the cause is gone, or discard it", None
+            return "failed", f"{spent}. Replay it when the cause is fixed, or discard it", None
         case Status.CANCELLED:
             return "cancelled", _act(history, ("cancelled", "discarded"), "it was cancelled"), None
         case Status.SKIPPED:
@@ -70,7 +72,7 @@ def _later(event: Event, ready: datetime) -> Reason:
         return "retrying", f"{failed}. The next one begins {_at(ready)}", ready
     if event.due >= ready:
         return "scheduled", f"it is due {_at(event.due)}", event.due
-    return "retrying", f"it was given back before it was tried{_because(event)}, until {_at(ready)}", ready
+    return "retrying", f"it was returned before it was tried{_because(event)}, until {_at(ready)}", ready
 
 
 def _because(event: Event) -> str:
@@ -83,9 +85,9 @@ def _waiting(event: Event, started: Event | None) -> str:
         handler = event.lane.partition(":")[2] if event.lane.startswith(f"{HANDLER}:") else ""
         who = f"has a handler for {handler!r}" if handler else f"delivers by {event.lane}"
         quiet = "no event of its lane was started within the last hour"
-        return f"{ready}, and {quiet}: check that a worker runs that {who}"
+        return f"{ready}, but {quiet}: check that a worker is running that {who}"
     busy = f"worker {started.worker} started another one of its lane {_at(started.claimed)}"
-    return f"{ready}: it waits for its turn, or for a limit of its destination or tenant; {busy}"
+    return f"{ready}: it waits behind other events, or for a limit of its destination or tenant; {busy}"
 
 
 def _act(history: Sequence[Entry], acts: tuple[str, ...], usual: str) -> str:

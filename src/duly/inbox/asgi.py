@@ -19,7 +19,7 @@ def endpoint(
 ) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # servers send "lifespan" too, and accept that an app does not support it
-            raise NotImplementedError(f"an inbox answers http, not {scope['type']}")
+            raise NotImplementedError(f"an inbox handles http, not {scope['type']}")
         if scope["method"] != "POST":
             return await _answer(send, 405, "Duly's webhooks are POST requests", (b"allow", b"POST"))
         try:
@@ -37,7 +37,7 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
     while more:
         part = await receive()
         if part["type"] == "http.disconnect":
-            raise Malformed("the sender went away before the body was whole")
+            raise Malformed("the sender disconnected before the whole body arrived")
         yield part.get("body", b"")
         more = part.get("more_body", False)
 

@@ -93,14 +93,15 @@ def _library(connection: Any) -> str:
             return known
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     raise Misuse(
-        f"a {kind} is no connection that an id can be recorded on. Supported: a connection or session of {SUPPORTED}. "
-        "With any other, run INSERT … ON CONFLICT DO NOTHING yourself, and see whether it changed a row."
+        f"a {kind} is not a connection on which an id can be recorded. Supported: a connection or session "
+        f"of {SUPPORTED}. "
+        "With any other, run INSERT … ON CONFLICT DO NOTHING yourself, and check whether it inserted a row."
     )
 
 
 def _of(dialect: str, statement: Statement) -> str:
     if dialect not in statement:
-        raise Misuse(f"ids are recorded in {' or '.join(statement)}, and this connection leads to {dialect}")
+        raise Misuse(f"ids can be recorded in {' or '.join(statement)}, but this connection is to {dialect}")
     return statement[dialect]
 
 

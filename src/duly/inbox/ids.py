@@ -54,7 +54,9 @@ def forget(connection: Any, older_than: timedelta, *, table: str = TABLE) -> int
     """Deletes ids recorded longer ago than *older_than*, and returns their number. A delivery repeated after that has
     its effect again, so keep ids for as long as a dead letter may still be replayed."""
     if older_than <= timedelta():
-        raise Misuse(f"forget got older_than={older_than}, which would forget every id: say how long to keep them")
+        raise Misuse(
+            f"forget got older_than={older_than}, which would delete every id: give the time for which to keep them"
+        )
     return _run(connection, _FORGET, table, int(older_than.total_seconds()), int)
 
 
@@ -70,7 +72,7 @@ class Later(Generic[T]):
 
     def __bool__(self) -> bool:
         self._changed.close()
-        raise Misuse("the connection is asynchronous: await record(…), for only then is the id recorded")
+        raise Misuse("the connection is asynchronous: use `await record(…)`, otherwise the id is not recorded")
 
 
 def _run(connection: Any, statements: Statement, table: str, value: Any, shape: Callable[[int], T]) -> T | Later[T]:
@@ -83,5 +85,5 @@ def _run(connection: Any, statements: Statement, table: str, value: Any, shape: 
 
 def _checked(table: str) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table, re.ASCII):
-        raise Misuse(f"{table!r} cannot be the name of a table here: letters, digits and _, with a schema if need be")
+        raise Misuse(f"{table!r} is not a valid table name: use letters, digits and _, optionally with a schema")
     return table

@@ -29,7 +29,9 @@ def read_message(id: str, body: bytes) -> Message:
         event = content.get("event", {})
         time = content.get("timestamp")
     if not isinstance(content.get("type"), str) or not isinstance(event, dict):
-        raise Malformed("the signature is right, but the body is no event: it has no type, or its event is no object")
+        raise Malformed(
+            "the signature is correct, but the body is not an event: it has no type, or its event is not an object"
+        )
     return Message(id=id, type=content["type"], timestamp=_instant(time), data=content.get("data"), event=event)
 
 
@@ -37,9 +39,9 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
-        raise Malformed("the signature is right, but the body is not JSON") from None
+        raise Malformed("the signature is correct, but the body is not valid JSON") from None
     if not isinstance(content, dict):
-        raise Malformed("the signature is right, but the body is no JSON object")
+        raise Malformed("the signature is correct, but the body is not a JSON object")
     return content
 
 
@@ -50,4 +52,6 @@ def _instant(text: Any) -> datetime:
             raise ValueError
         return instant.astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
-        raise Malformed("the signature is right, but the body has no timestamp such as 2026-12-01T09:00:00Z") from None
+        raise Malformed(
+            "the signature is correct, but the body has no timestamp such as 2026-12-01T09:00:00Z"
+        ) from None

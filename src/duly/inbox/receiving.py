@@ -37,7 +37,7 @@ class Inbox:
         clock: InboxClock | None = None,
     ) -> None:
         if not secrets:
-            raise Misuse("an inbox needs the secret of the target that leads to it: Inbox('whsec_…')")
+            raise Misuse("an inbox needs the secret of the target that sends to it: Inbox('whsec_…')")
         self._keys = [key_of(secret) for secret in secrets]
         self.tolerance, self.max_body, self._clock = tolerance, max_body, clock
 
@@ -50,8 +50,8 @@ class Inbox:
         expected = [sign(key, given[ID], given[TIMESTAMP], body) for key in self._keys]
         if not any_matches(given[SIGNATURE].split(), expected):
             raise BadSignature(
-                "no signature matches: the secret here is not the target's, or something on the way changed the "
-                "request. Once that is put right, replay the event."
+                "no signature matches: the secret here is not the target's secret, or a proxy has changed "
+                "the request. Fix the cause, then replay the event."
             )
         self._refuse_stale(int(given[TIMESTAMP]))
         return read_message(given[ID], body)
@@ -83,13 +83,15 @@ class Inbox:
 
     def _refuse_longer(self, length: int) -> None:
         if length > self.max_body:
-            raise TooLarge(f"the body has more than {self.max_body} bytes, which is what this receiver reads")
+            raise TooLarge(f"the body has more than {self.max_body} bytes, the maximum of this receiver")
 
     def _refuse_stale(self, seconds: int) -> None:
         age = int(self._now().timestamp()) - seconds
         if abs(age) > self.tolerance.total_seconds():
             when = f"{age} seconds ago" if age > 0 else f"{-age} seconds from now"
-            raise Stale(f"it was signed {when}, and {self.tolerance} is allowed: compare the clocks of both sides")
+            raise Stale(
+                f"it was signed {when}, but only {self.tolerance} is allowed: check the clocks of sender and receiver"
+            )
 
     def _now(self) -> datetime:
         return self._clock.now() if self._clock else datetime.now(UTC)
@@ -108,14 +110,14 @@ def _signing(headers: list[tuple[str, str]]) -> dict[str, str]:
         values = [value for name, value in headers if name == wanted]
         if not any(values):
             raise BadSignature(
-                f"the request has no {wanted}: it is not from Duly, Duly has no secret for it, or something on the way "
-                "dropped the header"
+                f"the request has no {wanted}: it is not from Duly, Duly has no secret for it, or a proxy "
+                "has removed the header"
             )
         if len(values) > 1 or not (values[0].isascii() and values[0].isprintable()):
             raise BadSignature(f"the request has a {wanted} that Duly never sends, or more than one")
         found[wanted] = values[0]
     if not _is_number(found[TIMESTAMP]):
-        raise BadSignature(f"the request's {TIMESTAMP} is no number of seconds since 1970")
+        raise BadSignature(f"the request's {TIMESTAMP} is not a number of seconds since 1970")
     return found
 
 
@@ -127,8 +129,8 @@ def _as_it_came(body: object) -> bytes:
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     raise Misuse(
-        f"verify got a {type(body).__name__} as the body: pass the bytes as they came, which is what Duly signed. What "
-        "was parsed and written anew is seldom the same bytes."
+        f"verify got a {type(body).__name__} as the body: pass the bytes of the body unchanged, because "
+        "Duly signed exactly these bytes. A body that was parsed and written again usually differs."
     )
 
 

@@ -25,9 +25,11 @@ def key_of(secret: object) -> bytes:
     except ValueError:
         key = b""
     if not key:
-        raise Misuse("an inbox got a secret that is not base64: copy the target's secret whole, whsec_ and all")
+        raise Misuse("an inbox got a secret that is not base64: copy the whole secret of the target, with whsec_")
     if len(key) < SHORTEST_KEY:
-        raise Misuse(f"an inbox got a secret of {len(key)} bytes; they have at least {SHORTEST_KEY}: copy it whole")
+        raise Misuse(
+            f"an inbox got a secret of {len(key)} bytes; secrets have at least {SHORTEST_KEY}: copy the whole secret"
+        )
     return key
 
 

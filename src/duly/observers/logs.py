@@ -85,7 +85,8 @@ def _pass_ended(signal: PassEnded) -> None:
 
 def _clock_stepped(signal: ClockStepped) -> None:
     forward = (
-        "leases are renewed, nothing counts as interrupted for one lease, and what is due by the new time is started"
+        "leases are renewed, no event counts as interrupted for the length of one lease, and events that "
+        "are due by the new time are started"
     )
     back = "timers, schedules and retries wait until they are due by the new time"
     _tell(

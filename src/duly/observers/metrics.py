@@ -14,12 +14,10 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         labels = ("method", "route", "status")
-        self._requests: Any = Counter(
-            "duly_http_requests", "Requests that were answered", labels, registry=self.registry
-        )
+        self._requests: Any = Counter("duly_http_requests", "Answered HTTP requests", labels, registry=self.registry)
         self._seconds: Any = Histogram(
             "duly_http_request_seconds",
-            "How long the answers took",
+            "Duration of HTTP requests",
             ("method", "route"),
             buckets=BUCKETS,
             registry=self.registry,

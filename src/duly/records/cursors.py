@@ -30,9 +30,9 @@ def read_cursor(filters: Mapping[str, str], cursor: str) -> str:
     except (ValueError, binascii.Error):
         of = after = "\n"
     if not after.isprintable():
-        raise ValueError("is none that a list has given: take next_cursor as it is")
+        raise ValueError("is not a cursor of this list: send next_cursor unchanged")
     if of != _digest(filters):
-        raise ValueError("belongs to a list with other filters: begin that list anew")
+        raise ValueError("belongs to a list with other filters: start the list from the beginning")
     return after
 
 

@@ -36,7 +36,7 @@ def check_tag(what: str, found: str, expected: str | None) -> None:
     """Raises Stale if the content is not the one that the caller has seen. A caller that expects nothing is never
     refused."""
     if expected is not None and found != expected:
-        raise Stale(f"{what} has been changed since: read it again, and decide by what it says now")
+        raise Stale(f"{what} has been changed since you read it: read it again, then repeat the change")
 
 
 def _tag(thing: Any, fields: list[str]) -> str:

@@ -157,9 +157,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     correlation_id: str | None
     series: str | None
     occurrence: str | None
-    head: Annotated[bool, told("Whether it is the next one of its series")]
-    held: Annotated[str | None, told("Why it waits, for people")]  # only while ready is None
-    hold_kind: Annotated[HoldKind | None, told("Why it waits, for programs")]
+    head: Annotated[bool, told("Whether it is the next event of its series")]
+    held: Annotated[str | None, told("Why it is held, for people")]  # only while ready is None
+    hold_kind: Annotated[HoldKind | None, told("Why it is held, for programs")]
     held_for: Annotated[str | None, told("The parked target or URL that it waits for")]
     last_error: str | None
     created: datetime
@@ -174,7 +174,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     destination: str | None = None  # the target's name or its URL's origin; limits apply to it
     via: Internal[str | None] = None  # how it was put: see decide/targets/origin.py
     expires: timedelta | None = None  # an attempt may begin until this long after the due time
-    schedule: Annotated[LookedUp[str | None], told("The name of its schedule")] = None  # not set for handlers
+    schedule: Annotated[LookedUp[str | None], told("Name of its schedule")] = None  # not set for handlers
 
     @property
     def stored_target(self) -> str | None:
@@ -240,7 +240,7 @@ EVENT_JSON = JsonForm(
     parts={"lane": JsonPart({}, lambda _: {}, _lane_read), "retry_json": RETRY},
     computed=(
         computed(
-            Annotated[datetime | None, told("What the clocks of its zone show then")], "local_at", lambda one: one.local
+            Annotated[datetime | None, told("Due time as local time in its zone")], "local_at", lambda one: one.local
         ),
         computed(Id | None, "user_id", lambda one: one.user_id),
         computed(FromOne, "max_attempts", lambda one: one.retry.max_attempts),
@@ -248,7 +248,9 @@ EVENT_JSON = JsonForm(
     ),
 )
 EVENT_PAGE = EVENT_JSON.page(
-    "Events", "events", next_after=Annotated[Id | None, told("The id for `after`; null at the end")]
+    "Events",
+    "events",
+    next_after=Annotated[Id | None, told("Value of `after` for the next page; null on the last page")],
 )
 
 

@@ -138,7 +138,7 @@ def _to_destination(destination: str) -> Spec:
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A filter of events: all fields that are set must match."""
 
-    status: Annotated[tuple[Status, ...], FilterField("In this status, or one of several", STATUSES, _in_status)] = ()
+    status: Annotated[tuple[Status, ...], FilterField("With this status, or one of several", STATUSES, _in_status)] = ()
     type: Annotated[str | None, FilterField("Of this type", TYPE, OfType)] = None
     key: Annotated[str | None, FilterField("With this key", KEY, WithKey)] = None
     user_id: Annotated[str | None, FilterField("Of this user", USER_ID, OfUser)] = None
@@ -147,26 +147,34 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     destination: Annotated[
         str | None,
-        FilterField("To this target, by its name, or to the origin of this URL", DESTINATION, _to_destination),
+        FilterField("To this target (by name), or to the origin of this URL", DESTINATION, _to_destination),
     ] = None
     error: Annotated[str | None, FilterField("With this text in the last error", ERROR, ErrorLike)] = None
-    due_from: Annotated[datetime | None, FilterField("Due then or later", INSTANT, lambda at: DueBetween(at))] = None
-    due_to: Annotated[datetime | None, FilterField("Due before then", INSTANT, lambda at: DueBetween(end=at))] = None
+    due_from: Annotated[
+        datetime | None, FilterField("Due at this instant or later", INSTANT, lambda at: DueBetween(at))
+    ] = None
+    due_to: Annotated[
+        datetime | None, FilterField("Due before this instant", INSTANT, lambda at: DueBetween(end=at))
+    ] = None
     failed_from: Annotated[
         datetime | None,
-        FilterField("Dead letters whose last attempt began then or later", INSTANT, lambda at: FailedBetween(at)),
+        FilterField(
+            "Dead letters whose last attempt began at this instant or later", INSTANT, lambda at: FailedBetween(at)
+        ),
     ] = None
     failed_to: Annotated[
         datetime | None,
-        FilterField("Dead letters whose last attempt began before then", INSTANT, lambda at: FailedBetween(end=at)),
+        FilterField(
+            "Dead letters whose last attempt began before this instant", INSTANT, lambda at: FailedBetween(end=at)
+        ),
     ] = None
-    late_by: Annotated[timedelta | None, FilterField("Late and completed: executed more than this after due", SPAN)] = (
-        None
-    )
+    late_by: Annotated[
+        timedelta | None, FilterField("Completed late: executed more than this after the due time", SPAN)
+    ] = None
     stuck: Annotated[
         bool,
         FilterField(
-            "Not completed an hour after due, or `late_by` after it: waiting, under way, or a dead letter", FLAG
+            "Not completed an hour (or `late_by`) after the due time: waiting, running, or a dead letter", FLAG
         ),
     ] = False
 
@@ -311,25 +319,23 @@ def _joined(name: str, before: Any, value: Any) -> Any:
     """The value that satisfies both *before* and *value*."""
     if name == "status":
         if not before & value:
-            raise Misuse("this asks for a status and for another one at once: nothing can have both")
+            raise Misuse("the filter asks for two different statuses at once: no event can have both")
         return before & value
     if name == "late_by" or name.endswith("_from"):
         return max(before, value)
     if name.endswith("_to"):
         return min(before, value)
     if before != value:
-        raise Misuse(f"over HTTP, a spec can ask for one {name} only: {before!r:.50} or {value!r:.50}")
+        raise Misuse(f"over HTTP, a filter can have only one {name}: {before!r:.50} or {value!r:.50}")
     return value
 
 
 def _beyond(spec: Spec) -> Misuse:
     if (instead := _BY_NOW.get(type(spec))) is not None:
-        return Misuse(f"{type(spec).__name__} goes by the store's clock, which HTTP cannot ask: use {instead}")
+        return Misuse(f"{type(spec).__name__} uses the database's clock and cannot be sent over HTTP: use {instead}")
     if isinstance(spec, OfTenant):
-        return Misuse(
-            "a Client asks for one tenant alone: make another one, Client(…, tenant=…), with a key for all tenants"
-        )
+        return Misuse("a Client reads one tenant only: create another Client(…, tenant=…) with a key for all tenants")
     return Misuse(
         f"the API has no filter for {type(spec).__name__}: ask with `&` for a type, key, user, destination, error, "
-        "status, DueBetween, FailedBetween, ExecutedLate, Stuck or a schedule's series, and choose among what comes"
+        "status, DueBetween, FailedBetween, ExecutedLate, Stuck or a schedule's series, and filter the results yourself"
     )

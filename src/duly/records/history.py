@@ -14,7 +14,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     at: datetime
     act: str
-    worker: Annotated[str | None, told("Or the person, or the key")] = None
+    worker: Annotated[str | None, told("The worker, the person or the API key")] = None
     version: FromZero | None = None
     attempt: FromZero | None = None
     claimed: datetime | None = None

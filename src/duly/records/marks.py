@@ -25,7 +25,7 @@ Internal = Annotated[T, Mark.INTERNAL]
 Id = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
 """A UUID, as text."""
 
-Instant = Annotated[datetime, msgspec.Meta(description="A UTC instant", tz=True)]
+Instant = Annotated[datetime, msgspec.Meta(description="Instant in UTC", tz=True)]
 FromZero = Annotated[int, msgspec.Meta(ge=0)]
 FromOne = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -35,4 +35,4 @@ def told(description: str) -> msgspec.Meta:
     return msgspec.Meta(description=description)
 
 
-Warnings = Annotated[list[str], told("What can be used as it is, and is seldom what was meant")]
+Warnings = Annotated[list[str], told("Warnings about values that are valid but probably not intended")]

@@ -27,7 +27,7 @@ class Discarded(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "di
 
 
 class DeadLetterKind(msgspec.Struct, frozen=True):
-    """Dead letters of one tenant and type that go the same way, and how many they are."""
+    """Dead letters of one tenant and type with the same channel, and their number."""
 
     tenant: str
     type: str
@@ -37,7 +37,7 @@ class DeadLetterKind(msgspec.Struct, frozen=True):
 
 
 class DeadLetters(msgspec.Struct, frozen=True, rename={"events": "dead_letters"}):
-    """How many there are in all, and the most frequent kinds."""
+    """The number of dead letters, and the most frequent kinds."""
 
     events: FromZero
     kinds: tuple[DeadLetterKind, ...]
@@ -56,7 +56,7 @@ class Resumed(msgspec.Struct, frozen=True):
 
 
 class Backfilled(msgspec.Struct, frozen=True, rename={"ids": "events"}):
-    """What a backfill has made. Those that one with the same label had made before are not made again."""
+    """The result of a backfill. Events that a backfill with the same label created before are not created again."""
 
     label: str
     ids: list[Id]

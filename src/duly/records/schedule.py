@@ -50,8 +50,8 @@ class Halt(NamedTuple):
 
 
 class PassedOver(msgspec.Struct, frozen=True):
-    """What an act has passed over: occurrences that will not fire, each of which has a SKIPPED row that says why; where
-    they are many, one row for all."""
+    """Occurrences that will not fire. Each has a SKIPPED row with the reason; if there are many, one row stands for
+    all."""
 
     count: FromOne
     first: tuple[Instant, ...]  # the first few
@@ -77,15 +77,15 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     last_at: LookedUp[datetime | None] = None
     held: Annotated[LookedUp[str | None], told("Why the next event waits, for people")] = None
     hold_kind: Annotated[LookedUp[HoldKind | None], told("Why the next event waits, for programs")] = None
-    halted: Annotated[str | None, told("Why none follows, for people: paused, ended, or the error")] = None
-    halt_kind: Annotated[HaltKind | None, told("Why none follows, for programs")] = None
+    halted: Annotated[str | None, told("Why no event follows, for people: paused, ended, or the error")] = None
+    halt_kind: Annotated[HaltKind | None, told("Why no event follows, for programs")] = None
     paused_since: datetime | None = None  # the instant of the pause; None if it is enabled
-    origin: Annotated[str | None, told("The function that declares it")] = None  # None if it was put by a call
+    origin: Annotated[str | None, told("The Python function that declares it")] = None  # None if it was put by a call
     earlier_json: Internal[str | None] = None  # its rules before the last edits, while occurrences of them still matter
     via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
     created: datetime | None = None
     updated: datetime | None = None
-    passed_over: Annotated[LookedUp[PassedOver | None], told("What this request has passed over")] = None
+    passed_over: Annotated[LookedUp[PassedOver | None], told("Occurrences that this request has passed over")] = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

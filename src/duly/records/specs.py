@@ -67,7 +67,7 @@ class Spec:
     """A question about an event."""
 
     def matches(self, event: Event, now: datetime) -> bool:
-        raise TypeError(f"{type(self).__name__} does not say what it matches")
+        raise TypeError(f"{type(self).__name__} has no condition to match")
 
     def __and__(self, other: "Spec") -> "Spec":
         return Both(self, other)
@@ -139,7 +139,7 @@ class Compare(Spec):
 
     def __post_init__(self) -> None:
         if self.field not in NULLABLE or self.op not in OPERATORS:
-            raise ValueError(f"cannot compare {self.field!r} {self.op!r}: known are {sorted(NULLABLE)}")
+            raise ValueError(f"cannot compare {self.field!r} {self.op!r}: known fields are {sorted(NULLABLE)}")
         if self.op != "=" and self.field not in ORDERED:
             raise ValueError(f"{self.field!r} can only be compared with =")
 
@@ -158,7 +158,7 @@ class OneOf(Spec):
 
     def __post_init__(self) -> None:
         if self.field not in NULLABLE:
-            raise ValueError(f"cannot compare {self.field!r}: known are {sorted(NULLABLE)}")
+            raise ValueError(f"cannot compare {self.field!r}: known fields are {sorted(NULLABLE)}")
 
     def matches(self, event: Event, now: datetime) -> bool:
         found = getattr(event, self.field)

@@ -64,7 +64,7 @@ class Known(msgspec.Struct, frozen=True):
     destination: str
     concurrency: FromOne | None = None  # concurrent deliveries of each worker
     rate: float | None = None  # deliveries per second, of all workers together
-    parked: Annotated[str | None, told("Why nothing is sent")] = None
+    parked: Annotated[str | None, told("Why the target is parked and nothing is sent")] = None
     since: datetime | None = None
     probe_at: datetime | None = None  # None while parked: it waits until a person enables it
     target: Internal[LookedUp[Target | None]] = None  # if the destination is a stored target
@@ -125,7 +125,7 @@ _SPEC = {
     "format": str | msgspec.UnsetType,
     "method": str | msgspec.UnsetType,
     "timeout": str | None,
-    "headers": Annotated[list[str], told("Their names; values are never shown")],
+    "headers": Annotated[list[str], told("Names of the headers; values are never shown")],
 }
 
 
@@ -154,7 +154,7 @@ TARGET_JSON = JsonForm(
         "spec_json": JsonPart(_SPEC, _spec_told, _spec_read),
         "known": JsonPart(_KNOWN, _known_told, _known_read),
         "secret": JsonPart(
-            {"secret": Annotated[str | msgspec.UnsetType | None, told("Shown this once, where it is new")]},
+            {"secret": Annotated[str | msgspec.UnsetType | None, told("Shown only once, when it is new")]},
             lambda _: {},
             lambda seen: {"secret": None if seen.secret is msgspec.UNSET else seen.secret},
         ),

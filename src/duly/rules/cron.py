@@ -64,7 +64,9 @@ def _refuse_impossible(expression: Expression, written: tuple[str, ...]) -> None
         if any(days_of(expression, year, month) for month in expression.months):
             return
     which, field = (written[3], "day of month") if not expression.days.every else (written[5], "day of week")
-    raise Invalid([Problem("rule.cron", f"{field} {which!r} never comes in month {written[4]!r}: it would never fire")])
+    raise Invalid(
+        [Problem("rule.cron", f"{field} {which!r} does not exist in month {written[4]!r}: it would never fire")]
+    )
 
 
 def days_of(expression: Expression, year: int, month: int) -> tuple[int, ...]:

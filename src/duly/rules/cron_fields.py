@@ -54,9 +54,9 @@ def normal(text: object) -> str:
         raise _bad(f"has {len(text):,} characters; at most {MOST_CHARACTERS:,}")
     upper = " ".join(text.upper().split())
     if upper == "@REBOOT":
-        raise _bad("@reboot is no time: call what should run at a start from the program that starts")
+        raise _bad("@reboot is not a time: run the command when your program starts")
     if upper.startswith("@EVERY"):
-        raise _bad('@every is a rule of its own: write {"every": "15m"}')
+        raise _bad('@every is not cron: use the rule {"every": "15m"}')
     if upper.startswith("@") and upper not in ALIASES:
         raise _bad(f"{text.strip()[:30]!r} is unknown; known: {', '.join(ALIASES).lower()}")
     return ALIASES.get(upper, upper)
@@ -85,7 +85,7 @@ def parse_field(field: Field, text: str, problems: list[Problem]) -> Days:
 def _parse(field: Field, text: str) -> Days:
     if text == "?":
         if field not in (DAYS, WEEKDAYS):
-            raise ValueError("a question mark is only for the two day fields: write *")
+            raise ValueError("a question mark is only allowed in the two day fields: write *")
         text = "*"
     parts = [_item(field, item) for item in text.split(",")]
     plain = {value for part in parts for value in part.plain}
@@ -110,7 +110,7 @@ def _item(field: Field, item: str) -> Days:
             return Days((), workdays=(_value(field, match[1] or match[2]),))
     elif field is WEEKDAYS:
         if item == "L":
-            raise ValueError("L needs its weekday: write 5L for the last Friday, or SAT for every Saturday")
+            raise ValueError("L needs a weekday: write 5L for the last Friday, or SAT for every Saturday")
         if match := re.fullmatch(r"([0-9A-Z]{1,3})#([0-9]{1,2})", item):
             nth = int(match[2])
             if not 1 <= nth <= 5:
@@ -127,7 +127,7 @@ def _values(field: Field, item: str) -> set[int]:
     step = 1
     if stepped:
         if not re.fullmatch(r"[0-9]{1,4}", step_text) or int(step_text) < 1:
-            raise ValueError(f"the step {step_text[:20]!r} is not a whole number from 1 on")
+            raise ValueError(f"the step {step_text[:20]!r} is not a whole number, at least 1")
         step = int(step_text)
         if step > field.high - field.low + 1:
             raise ValueError(f"the step {step} is longer than the field, {field.low} to {field.high}")
@@ -142,7 +142,7 @@ def _values(field: Field, item: str) -> set[int]:
     if field is WEEKDAYS and ranged and high == 0 < low:
         high = 7  # FRI-SUN
     if low > high:
-        raise ValueError(f"{span} begins after its end: write it as two, {first}-{field.high},{field.low}-{last}")
+        raise ValueError(f"{span} begins after its end: write two ranges, {first}-{field.high},{field.low}-{last}")
     return set(range(low, high + 1, step))
 
 

@@ -74,7 +74,7 @@ def _date(text: str, written: str) -> date:
             raise ValueError
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{written[:50]!r} is no day that can be left out: {EXAMPLES}") from None
+        raise ValueError(f"{written[:50]!r} is not a valid day to exclude: {EXAMPLES}") from None
 
 
 def _weekday(number: int) -> Rests:
@@ -93,14 +93,14 @@ def _holidays(country: str, part: str | None) -> Rests:
     try:
         import holidays  # takes a third of a second, and most schedules do not need it
     except ImportError as error:
-        raise ValueError("holidays are known to a package of their own: pip install 'duly[holidays]'") from error
+        raise ValueError("holidays need an additional package: pip install 'duly[holidays]'") from error
     try:
         holidays.country_holidays(country, subdiv=part, years=2026)
     except NotImplementedError:
         where = f"{country}-{part}" if part else country
         raise ValueError(
-            f"no holidays are known for {where[:20]!r}: write a country's two letters, such as holidays:BE, or with a "
-            "part of it, such as holidays:US-CA"
+            f"no holidays are known for {where[:20]!r}: write a country's two letters, such as holidays:BE, "
+            "or a country and region, such as holidays:US-CA"
         ) from None
 
     @lru_cache(maxsize=256)

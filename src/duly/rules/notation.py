@@ -138,7 +138,7 @@ def work_problems(rule: Rule) -> list[Problem]:
     problems = []
     many, count = len(rule.text.exdates), rule.text.parts.count or 0
     if many > MOST_EXDATES:
-        told = f"{many:,} are too many: at most {MOST_EXDATES:,}; leave out whole days, or use exclude"
+        told = f"{many:,} are too many: at most {MOST_EXDATES:,}; exclude whole days with exclude instead"
         problems.append(Problem("rule.exdate", told))
     if count > MOST_COUNTED and not rule.readings.countable:
         told = f"COUNT={count}: with such an INTERVAL or BYSETPOS at most {MOST_COUNTED}; UNTIL has no such limit"
@@ -167,7 +167,9 @@ def _parse_once(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule
     at = _moment("at", written["at"])
     if at.tzinfo is not None:
         if _by_date(written):
-            raise _bad("named", f"{at.isoformat()} is an instant, and which date that is depends on where")
+            raise _bad(
+                "named", f"{at.isoformat()} is an instant, and its date depends on the time zone: give a local date"
+            )
         return Once(_in_utc("at", at), timezone)
     if timezone is None:
         raise _bad("at", f"{at.isoformat()} has no zone: end it with Z or an offset, or give a timezone")
@@ -186,9 +188,9 @@ def _parse_every(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rul
     if not isinstance(interval, timedelta):
         raise _bad("every", f"expected a duration such as 15m, not {interval!r:.50}")
     if interval < SHORTEST:
-        raise _bad("every", f"{interval} is too often: at least {format_duration(SHORTEST)}")
+        raise _bad("every", f"{interval} is too short: at least {format_duration(SHORTEST)}")
     if interval > LONGEST_EVERY:
-        raise _bad("every", f"{interval} is too seldom: at most {format_duration(LONGEST_EVERY)}")
+        raise _bad("every", f"{interval} is too long: at most {format_duration(LONGEST_EVERY)}")
     start = written.get("start")
     return Every(interval, None if start is None else _instant("start", start), timezone)
 
@@ -227,7 +229,9 @@ def _parse_rrule(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rul
         raise _bad("start", f"{start.isoformat()}: a start has whole seconds, and a year from 1970 on")
     rule = RRule(text._replace(start=None), start, timezone=timezone, dst=dst, by_date=_by_date(written))
     if rule.by_date and rule.spacing:
-        raise _bad("named", f"{text.parts.frequency} recurs within a day, so a date is no name")
+        raise _bad(
+            "named", f"{text.parts.frequency} recurs several times a day, so its occurrences cannot be named by date"
+        )
     return rule
 
 

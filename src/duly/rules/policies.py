@@ -71,8 +71,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         SpanOption(
             timedelta(),
             LONGEST_JITTER,
-            "Fire up to so much later, each by its own",
-            ", and shorter than two occurrences are apart",
+            "Jitter: fire up to this much later, by a different amount for each occurrence",
+            ", and shorter than the time between two occurrences",
         ),
     ] = timedelta()
     expires: Annotated[timedelta | None, EXPIRES] = None
@@ -201,9 +201,9 @@ def _depends_on(value: Any, _: str | None) -> DependsOn:
     given = _object("depends_on", value, ("schedule", "within"))
     name = given.get("schedule")
     if not isinstance(name, str) or not name:
-        raise _bad("depends_on.schedule", "name the schedule that must have succeeded")
+        raise _bad("depends_on.schedule", "give the name of the schedule that must have succeeded")
     if not name.isprintable():
-        raise _bad("depends_on.schedule", "has a character that cannot be printed: no schedule is named so")
+        raise _bad("depends_on.schedule", "has a character that cannot be printed: no schedule has such a name")
     within = _span("depends_on.within", given.get("within"), LONGEST_WITHIN, SHORTEST_WITHIN)
     return DependsOn(name, within)
 
@@ -254,7 +254,7 @@ def _moment(field: str) -> Callable[[Any, str | None], datetime]:
             datetime.max.replace(tzinfo=UTC, year=9998)
         )
         if local is None:  # cannot happen: a time in a gap is shifted
-            raise _bad(field, f"{moment.isoformat()} never comes in {timezone}")
+            raise _bad(field, f"{moment.isoformat()} does not exist in {timezone}: the clocks skip it")
         return local.at
 
     return read

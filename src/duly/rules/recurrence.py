@@ -183,7 +183,7 @@ class Every:
 
     def _start(self) -> datetime:
         if self.start is None:
-            raise ValueError("an interval without a start has no occurrences: anchor it first")
+            raise ValueError("an interval without a start has no occurrences: give it a start first")
         return self.start
 
     def _nth(self, steps: int) -> Occurrence | None:
@@ -346,7 +346,7 @@ class RRule(Local):
     @cached_property
     def readings(self) -> Recurrence:
         if self.start is None:
-            raise ValueError("a recurrence rule without a start has no occurrences: anchor it first")
+            raise ValueError("a recurrence rule without a start has no occurrences: give it a start first")
         return bind(self.text, self.start, to_wall=partial(to_wall, name=self.timezone or DEFAULT_ZONE))
 
     def placed(self, timezone: str, dst: Dst) -> "RRule":

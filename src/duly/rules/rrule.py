@@ -73,7 +73,7 @@ class Recurrence:
     def __post_init__(self) -> None:
         moments = [moment for moment in (self.start, self.parts.until, *self.exdates) if isinstance(moment, datetime)]
         if any(moment.tzinfo for moment in moments):
-            raise ValueError("a recurrence is told in naive wall-clock times: convert those that are aware")
+            raise ValueError("a recurrence uses naive local times: convert aware datetimes first")
         if self.start.microsecond or not FIRST_YEAR <= self.start.year <= LAST_YEAR:
             raise ValueError(
                 f"{self.start}: a start must be in whole seconds and in the years {FIRST_YEAR} to {LAST_YEAR}"
@@ -106,7 +106,7 @@ class Recurrence:
     def count(self, low: int, high: int) -> int:
         """The number of readings from *low* up to, not including, *high*. If they must be counted one by one, the
         result is at most MOST_COUNTED."""
-        effort = _Effort("without counting them all: ask for a shorter time")
+        effort = _Effort("without counting them all: give a shorter range")
         begin = bisect_right(self._spans, low, key=lambda span: span.end)
         end = bisect_left(self._spans, high, key=lambda span: span.begin)
         total = 0
@@ -364,7 +364,7 @@ def bind(
         if moment.tzinfo is None or moment.year > LAST_YEAR:  # past the last year zones do not matter and overflow
             return moment.replace(tzinfo=None)
         if to_wall is None:
-            raise ValueError(f"{moment} is in UTC: without a zone, its time on the wall is not known")
+            raise ValueError(f"{moment} is in UTC, and its local time is not known: give a time zone")
         return to_wall(moment)
 
     until = naive(text.until) if isinstance(text.until, datetime) else text.until

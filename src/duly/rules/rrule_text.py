@@ -123,9 +123,9 @@ def _read_line(line: str) -> _Line:
     name, parameters, value = match.groups()
     name, value = name.upper(), value.strip().upper()
     if name in ("RDATE", "EXRULE"):
-        raise ValueError(f"{name} is not supported: a recurrence is one RRULE, with EXDATE for what it leaves out")
+        raise ValueError(f"{name} is not supported: a recurrence is one RRULE, with EXDATE for excluded occurrences")
     if name not in ("RRULE", "DTSTART", "EXDATE"):
-        raise ValueError(f"{name[:30]!r} is not supported: a recurrence has lines of DTSTART, RRULE and EXDATE")
+        raise ValueError(f"{name[:30]!r} is not supported: a recurrence may have lines with DTSTART, RRULE and EXDATE")
     return _read_parameters(_Line(name, value), parameters)
 
 
@@ -183,7 +183,7 @@ def _read_moment(line: _Line, value: str) -> datetime | date:
     if moment is None:
         raise line.problem(value, f"must be a date or a time such as 20300131T090000, from year {FIRST_YEAR}")
     if isinstance(moment, datetime) and line.dates_only:
-        raise line.problem(value, "VALUE=DATE asks for a date such as 20300131")
+        raise line.problem(value, "VALUE=DATE needs a date such as 20300131")
     if isinstance(moment, datetime) and moment.tzinfo and line.tzid:
         raise line.problem(value, f"is in UTC by its Z, so TZID={line.tzid} cannot be given")
     return moment
@@ -331,7 +331,7 @@ def _conflict(parts: Parts) -> str | None:
         return "BYSETPOS needs another part such as BYDAY to choose from"
     if parts.by_position and (most := most_to_choose_from(parts)) < min(map(abs, parts.by_position)):
         nearest = min(parts.by_position, key=abs)
-        return f"BYSETPOS={nearest} cannot come: FREQ={frequency} with these parts has at most {most} to choose from"
+        return f"BYSETPOS={nearest} never matches: FREQ={frequency} with these parts has at most {most} to choose from"
     return None
 
 

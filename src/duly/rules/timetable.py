@@ -61,7 +61,7 @@ class Timetable:
                 return found
             instant = self._day(found.at)[1] - BEFORE
             self._check_steps(begun, found)
-        raise ValueError(f"it rests on {MOST_EXCLUDED_DAYS:,} days in a row: no occurrence is left by its exclusions")
+        raise ValueError(f"its exclusions cover {MOST_EXCLUDED_DAYS:,} days in a row: no occurrence is left")
 
     def last(self, until: datetime) -> Occurrence | None:
         """The last occurrence not later than *until*; None if there is none."""
@@ -76,7 +76,7 @@ class Timetable:
                 return found
             until = self._day(found.at)[0] - BEFORE
             self._check_steps(begun, found)
-        raise ValueError(f"it rests on {MOST_EXCLUDED_DAYS:,} days in a row: no occurrence is left by its exclusions")
+        raise ValueError(f"its exclusions cover {MOST_EXCLUDED_DAYS:,} days in a row: no occurrence is left")
 
     def count(self, first: datetime, until: datetime) -> int:
         """The number of occurrences between two instants, both included."""
@@ -98,8 +98,8 @@ class Timetable:
         """Raises `TooMuchWork` if all excluded occurrences together took more steps than one call may take."""
         if self.rule.steps - begun > MOST_STEPS:
             raise TooMuchWork(
-                f"gave up after {MOST_STEPS:,} steps, at {found.at:%Y-%m-%d}: it rests on every "
-                "occurrence until then, and the rule is too sparse to look further"
+                f"gave up after {MOST_STEPS:,} steps, at {found.at:%Y-%m-%d}: every occurrence until then "
+                "is excluded, and the rule has too few occurrences to search further"
             )
 
     def jitter(self, at: datetime) -> timedelta:

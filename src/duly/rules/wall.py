@@ -78,7 +78,9 @@ class WallTimes:
             if ahead is None:
                 return None
             low = max(piece.end, ahead - MARGIN)
-        raise ValueError(f"no occurrence was found up to {instant_of(low).year}: gaps swallow every one")
+        raise ValueError(
+            f"no occurrence was found up to {instant_of(low).year}: every one falls into a gap of the local time"
+        )
 
     def last(self, until: datetime) -> Shown | None:
         """The last shown reading not later than *until*."""
@@ -92,7 +94,9 @@ class WallTimes:
             if behind is None:
                 return None
             high = min(piece.start, behind + MARGIN)
-        raise ValueError(f"no occurrence was found back to {instant_of(high).year}: gaps swallow every one")
+        raise ValueError(
+            f"no occurrence was found back to {instant_of(high).year}: every one falls into a gap of the local time"
+        )
 
     def count(self, first: datetime, until: datetime) -> int:
         """The number of shown readings between two instants, both included."""

@@ -31,9 +31,9 @@ LONGEST_ABBREVIATION = 4
 """Characters of an abbreviation at most. For these no similar name is suggested: MST is no replacement for CST."""
 
 NO_PLACE = {
-    "EST": "UTC-5 in every season; New York is America/New_York",
-    "MST": "UTC-7 in every season; Denver is America/Denver",
-    "HST": "UTC-10 in every season; Honolulu is Pacific/Honolulu",
+    "EST": "UTC-5 all year, without summer time; New York is America/New_York",
+    "MST": "UTC-7 all year, without summer time; Denver is America/Denver",
+    "HST": "UTC-10 all year, without summer time; Honolulu is Pacific/Honolulu",
     "EST5EDT": "New York's time; its name is America/New_York",
     "CST6CDT": "Chicago's time; its name is America/Chicago",
     "MST7MDT": "Denver's time; its name is America/Denver",
@@ -175,7 +175,7 @@ def zone_warning(name: str | None) -> str | None:
         return f"{name} is an abbreviation and stands for {found}"
     if (reversed_sign := OFFSET.fullmatch(name.lower())) is not None and int(reversed_sign[2]):
         sign = "-" if reversed_sign[1] == "+" else "+"
-        return f"{name} is UTC{sign}{reversed_sign[2]}: the sign in its name is reversed, and it has no summer time"
+        return f"{name} is UTC{sign}{reversed_sign[2]}: the sign in its name is reversed, and there is no summer time"
     return None
 
 

@@ -43,6 +43,6 @@ def require_current(dialect: str, applied: int) -> None:
     before it working."""
     if missing := pending(dialect, applied):
         raise SchemaMismatch(
-            f"the database is at migration {applied} and this Duly needs {missing[-1].version}: "
-            "run `duly migrate`, or let Duly(…, migrate=True) do it at start"
+            f"the database is at migration {applied} and this Duly needs {missing[-1].version}: run `duly "
+            "migrate`, or use Duly(…, migrate=True)"
         )

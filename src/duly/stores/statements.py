@@ -47,7 +47,7 @@ from duly.stores.user_statements import UserQueries
 MOST_ENTRIES = 2**31 - 1
 """The limit for a whole history: larger than the number of entries of any subject."""
 
-FORGOTTEN = "the database lost this claim in a crash of its own; the attempt ended as: {}"
+FORGOTTEN = "the database lost this claim in a crash; the attempt ended as: {}"
 
 
 class StoreQueries(
@@ -163,7 +163,7 @@ class StoreQueries(
     def pick_added(self, event: NewEvent, found: Mapping[tuple[str, str], Added]) -> Added:
         added = found.get((event.tenant, event.key or event.id))
         if added is None:  # the event with its key was cancelled between two statements
-            raise NotFound(f"timer {event.key!r} was cancelled while it was being put: put it again")
+            raise NotFound(f"timer {event.key!r} was cancelled while it was being changed: try again")
         return added
 
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
@@ -257,7 +257,7 @@ class StoreQueries(
     async def claim_interrupted(
         self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
     ) -> list[TakenOver]:
-        error = f"interrupted {MAX_INTERRUPTIONS} times: each time its worker vanished while it was under way"
+        error = f"interrupted {MAX_INTERRUPTIONS} times: each time, its worker stopped before the event had ended"
         rows = await self.ask(
             "claim_interrupted",
             lanes=self.listed(lanes),

@@ -104,7 +104,9 @@ def _payload_problems(envelope: dict[str, Any], payload: Any) -> Iterator[Proble
         return
     for name in ("type", "tenantId"):  # a payload may repeat these fields of the envelope
         if name in payload and name in envelope and payload[name] != envelope[name]:
-            yield Problem(f"payload.{name}", f"is {payload[name]!r:.50}, and {name} is {envelope[name]!r:.50}")
+            yield Problem(
+                f"payload.{name}", f"is {payload[name]!r:.50}, but {name} of the command is {envelope[name]!r:.50}"
+            )
     yield from _name_problems(payload, "serviceCallId", "payload.serviceCallId", "key")
     if "dueAt" not in payload:
         yield Problem("payload.dueAt", "is missing")

@@ -110,7 +110,7 @@ def _check_broker(variable: str, urls: str) -> None:
         except ValueError:
             sound = False
         if not sound:
-            expected = "nats://host:4222, or several of them with commas between"
+            expected = "nats://host:4222, or several separated by commas"
             raise BadSetting(variable, redacted(urls), expected)
 
 

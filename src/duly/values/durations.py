@@ -27,7 +27,7 @@ def parse_duration(text: str) -> timedelta:
     try:
         return sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta())
     except OverflowError:
-        raise ValueError(f"{text[:50]!r} is longer than a duration can be") from None
+        raise ValueError(f"{text[:50]!r} is too long for a duration") from None
 
 
 @lru_cache(maxsize=1024)

@@ -57,13 +57,13 @@ def read_instant(path: str, written: Any) -> datetime | Problem:
     """Reads an instant with its offset, and returns it in UTC; returns a Problem at *path* if the text is not an
     instant."""
     if not isinstance(written, str) or not _INSTANT.fullmatch(written):
-        return Problem(path, f"expected an instant with its zone, such as {EXAMPLE}, not {written!r:.50}")
+        return Problem(path, f"expected an instant with a time zone, such as {EXAMPLE}, not {written!r:.50}")
     try:
         instant = read_moment(written)
         problems = due_problems(instant) or due_problems(instant.astimezone(UTC))  # the offset may move it out of range
         return problems[0]._replace(path=path) if problems else instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        return Problem(path, f"{written!r:.50} is no instant: {error}")
+        return Problem(path, f"{written!r:.50} is not a valid instant: {error}")
 
 
 def read_span(path: str, written: Any) -> timedelta | Problem:

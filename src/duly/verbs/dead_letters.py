@@ -130,4 +130,6 @@ async def _refuse_endless(store: DeadLetterStore, spec: Spec, gap: timedelta, li
     there = (await store.count_dead(spec, most=1)).events
     many = there if limit is None else min(limit, there)
     if many > LONGEST_WAIT // gap:
-        raise Invalid([Problem("rate", f"{many:,} events would take longer than a year: raise it, or give a limit")])
+        raise Invalid(
+            [Problem("rate", f"{many:,} events would take longer than a year: raise the rate, or give a limit")]
+        )

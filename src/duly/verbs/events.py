@@ -129,7 +129,9 @@ class Events:
         async with self._locked(id, tenant) as (tx, event):
             step(event.status, "reschedule", f"event {id}")
             if event.attempts or event.interruptions:
-                raise Conflict(f"cannot reschedule event {id}: it was tried {event.attempts} times already; cancel it")
+                raise Conflict(
+                    f"cannot reschedule event {id}: it was already tried {event.attempts} times; cancel it instead"
+                )
             over = None
             if event.head:
                 due, over = await move_by_hand(tx, await continued_by(tx, event), event, due, storable(by))
@@ -149,7 +151,7 @@ class Events:
             if event.expires_at is not None and await tx.now() > event.expires_at:
                 ended = write_instant(event.expires_at)
                 raise Conflict(
-                    f"cannot replay event {id}: it expired at {ended} and would be skipped; make another one"
+                    f"cannot replay event {id}: it expired at {ended} and would be skipped; create a new event"
                 )
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
             detail = f"after {event.attempts} attempts: {event.last_error or ''}"
@@ -293,7 +295,7 @@ async def _change(tx: EventTransaction, event: Event, act: str, by: str, detail:
 
 def check_limit(limit: Any) -> None:
     if limit is not None and (type(limit) is not int or limit < 1):
-        raise Invalid([Problem("limit", f"must be a whole number from 1 on, not {limit!r:.50}")])
+        raise Invalid([Problem("limit", f"must be a whole number, at least 1, not {limit!r:.50}")])
 
 
 def _nobody(_: object) -> None:

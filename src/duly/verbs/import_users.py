@@ -185,7 +185,7 @@ class _Import:
                 break
             left = await self.check(gone)  # users deleted since the check, to be added again
         else:
-            raise Conflict("others add and delete users with these keys just now: import them again")
+            raise Conflict("users with these keys are being changed by other requests at the moment: import them again")
         self._tell(checked.rows[-1].line.number, sorted(refused))
 
     def _count(self, stored: _Checked, told: Mapping[str, ChangedUser | Invalid]) -> None:
@@ -216,7 +216,7 @@ class _Import:
         async with self._store.begin() as tx:
             users, changes = checked.users, checked.changes
             if users and len(await tx.add_users(users, checked.heads, self._by)) < len(users):
-                raise Conflict("a key was taken meanwhile")
+                raise Conflict("another user got this key meanwhile")
             tx.tell_created(checked.heads)
             if not changes:
                 return {}
@@ -308,7 +308,7 @@ async def _chunks(rows: Lines) -> AsyncIterator[list[_Keyed]]:
 async def numbered(rows: Lines) -> AsyncIterator[ImportLine]:
     number = 0
     if not isinstance(rows, AsyncIterable | Iterable) or isinstance(rows, str | Mapping):
-        raise Misuse(f"an import takes many rows, each an object with a user's fields, not {type(rows).__name__}")
+        raise Misuse(f"expected a list of rows, each an object with a user's fields, not {type(rows).__name__}")
     if isinstance(rows, AsyncIterable):
         async for row in rows:
             number += 1

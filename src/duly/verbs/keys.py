@@ -102,7 +102,7 @@ class Keys:
         found = await self._store.keys_named(tenant, name, limit=MOST_OF_A_NAME) if possible else []
         if len(found) > 1:
             told = ", ".join(f"{key.id} ({key.hint}…, tenant {key.tenant})" for key in found)
-            raise Conflict(f"several active keys are named {name!r}: say which one by its id: {told}")
+            raise Conflict(f"several active keys are named {name!r}: give the id of one: {told}")
         return require_found("active key", found[0] if found else None, f"{name!r:.100}", tenant)
 
     async def revoke(self, id: str, *, tenant: str | None = None, by: str = "api") -> ApiKey:
@@ -111,7 +111,7 @@ class Keys:
         async with self._store.begin() as tx:
             key = require_found("key", await tx.key(id), id, tenant)
             if not await tx.revoke_key(id):
-                raise Conflict(f"key {key.name!r} ({key.hint}…) was revoked before")
+                raise Conflict(f"key {key.name!r} ({key.hint}…) was already revoked")
             await tx.note([(id, "revoked", None)], storable(by))
             return require_found("key", await tx.key(id), id, tenant)
 
@@ -120,7 +120,7 @@ class Keys:
         """The key with this secret; raises Unauthenticated."""
         found = await self._store.key_by_hash(hash_of(secret)) if looks_like_a_key(secret) else None
         if found is None:
-            raise Unauthenticated("this key is unknown: make one with `duly keys create`")
+            raise Unauthenticated("this API key is unknown: create one with `duly keys create`")
         key, now = found
         if key.revoked is not None:
             raise Unauthenticated(f"the key {key.hint}… was revoked at {write_instant(key.revoked)}: use another one")

@@ -192,7 +192,7 @@ class Schedules:
         """Skip only the next event."""
         async with self._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
-            why = f"left out by {by}" + (f": {reason}" if reason else "")
+            why = f"skipped by {by}" + (f": {reason}" if reason else "")
             await tx.drop({head.id: (1, "skipped", storable(why))}, storable(by))
             await plan_next(tx, head)
             await _note(tx, schedule, "skipped", by, f"due {write_instant(head.due)}")
@@ -252,7 +252,11 @@ class Schedules:
             now = await tx.now()
             if end > now:
                 raise Invalid(
-                    [Problem("end", f"{write_instant(end)} lies ahead: what is still to come fires by itself")]
+                    [
+                        Problem(
+                            "end", f"{write_instant(end)} is in the future: future occurrences fire without a backfill"
+                        )
+                    ]
                 )
             occurrences = await evaluated(_between, schedule.timetable, start, end, limit)
             events = [
@@ -378,7 +382,7 @@ class Schedules:
                     if own_head is not None and is_limited(found[0].as_series):
                         await let_go(tx, found)
                     return
-        raise Conflict(f"schedule {name!r} is being changed by others just now: try again")
+        raise Conflict(f"schedule {name!r} is being changed by other requests at the moment: try again")
 
 
 def _between(table: Timetable, start: datetime, end: datetime, limit: int) -> list[Occurrence]:
@@ -415,7 +419,7 @@ async def _note(tx: ScheduleTransaction, schedule: Schedule, act: str, by: str, 
 
 def _required(head: Event | None, schedule: Schedule) -> Event:
     if head is None:
-        reason = schedule.halted or "it has none just now"
+        reason = schedule.halted or "it has none at the moment"
         raise Conflict(f"schedule {schedule.name!r} has no next event: {reason}")
     return head
 

@@ -126,7 +126,7 @@ class Targets:
                 via=self._via,
             )
             if not await tx.put_target(target):
-                raise Conflict(f"another target has just got the name {name!r}: try again")
+                raise Conflict(f"another request has just created the target {name!r}: try again")
             await tx.note([(target.id, "created" if old is None else "changed", shown(url))], storable(by))
             stored = await self._stored(tx, tenant, name, made if made != secret or old is None else None)
         self._forget(tenant, name)
@@ -150,7 +150,8 @@ class Targets:
             old = await self._found(tx, name, tenant)
             if old.channel != WEBHOOK:
                 raise Conflict(
-                    f"target {name!r} sends plain requests and has no secret to rotate: put its headers anew"
+                    f"target {name!r} sends HTTP requests without a signature and has no secret to rotate: "
+                    "change its headers instead"
                 )
             sealed = self._open(old)
             if sealed.secrets and sealed.secrets[0] == (made, None):  # repeated: old secrets keep their expiry
@@ -161,7 +162,7 @@ class Targets:
             anew = msgspec.structs.replace(sealed, secrets=[(made, None), *kept][:MOST_SECRETS])
             await tx.put_target(msgspec.structs.replace(old, sealed=self._seal.close(anew)))
             until_when = write_instant(datetime.fromtimestamp(ends, UTC).replace(microsecond=0))
-            await tx.note([(old.id, "rotated", f"the old secret signs until {until_when}")], storable(by))
+            await tx.note([(old.id, "rotated", f"the old secret is used as well until {until_when}")], storable(by))
             stored = await self._stored(tx, tenant, name, made)
         self._forget(tenant, name)
         return stored
@@ -264,7 +265,7 @@ class Targets:
         key = await self._key(destination, tenant)
         async with self._store.begin() as tx:
             if await tx.unpark(tenant, key) is None:
-                raise Conflict(f"target {key!r} is not parked: there is nothing to enable")
+                raise Conflict(f"target {key!r} is not parked or disabled: there is nothing to enable")
             await note(tx, tenant, key, "enabled", None, by)
         self._forget(tenant, key)
         return await open_again(self._store, tenant, key, storable(by), self._most)
@@ -301,7 +302,7 @@ class Targets:
             raise Invalid(problems)
         key = DESTINATION_OF_ALL if destination is None else await self._key(destination, tenant)
         if key.rstrip("/") != whose_events(key):
-            raise Invalid([Problem("destination", f"a limit is one of a whole origin: name {whose_events(key)}")])
+            raise Invalid([Problem("destination", f"limits are for a whole origin: give {whose_events(key)}")])
         key = whose_events(key)
         async with self._store.begin() as tx:
             await tx.limit(tenant, key, concurrency, often)
@@ -371,8 +372,9 @@ def _in_use(name: str, many: int) -> str:
     """The refusal to delete a target that events use, among them the next events of schedules and users."""
     events = "1 event" if many == 1 else f"{many:,} events"
     return (
-        f"target {name!r} is in use: {events} still to come, the next ones of schedules and users among them. Give "
-        "them another target or cancel them; or delete it by force, and they become dead letters when they are due"
+        f"target {name!r} is still needed for {events}, including the next events of schedules and users. "
+        "Give these another target or cancel them; or delete the target with force, and they become dead "
+        "letters when they are due"
     )
 
 
@@ -387,7 +389,7 @@ def _problems(
     for problem in request_problems("", spec):
         yield problem._replace(path=problem.path.lstrip("."))
     if channel == WEBHOOK and "method" in spec:
-        yield Problem("method", "a webhook is a POST; for other requests use channel='http'")
+        yield Problem("method", "a webhook is always a POST; for other methods use channel='http'")
     if channel == HTTP and "format" in spec:
         yield Problem("format", "is for webhooks")
     if headers is not None:
@@ -395,10 +397,10 @@ def _problems(
         yield from header_problems("headers", named)
         if channel == WEBHOOK and isinstance(named, dict):
             taken = [name for name in named if str(name).lower() in SAID]
-            yield from (Problem(f"headers.{name}", "is what the webhook itself says") for name in taken)
+            yield from (Problem(f"headers.{name}", "is set by the webhook") for name in taken)
     if secret is not None:
         if channel == HTTP:
-            yield Problem("secret", "is for webhooks: send it in a header")
+            yield Problem("secret", "is only for webhooks: send it in a header")
         elif (wrong := secret_problem("secret", secret)) is not None:
             yield wrong
 
@@ -408,7 +410,7 @@ def _span(path: str, span: timedelta | str, problems: Sequence[Problem]) -> time
     try:
         found = span if isinstance(span, timedelta) else parse_duration(span)
     except (ValueError, TypeError, AttributeError):
-        raise Invalid([*problems, Problem(path, f"{span!r:.50} is no duration")]) from None
+        raise Invalid([*problems, Problem(path, f"{span!r:.50} is not a duration")]) from None
     if not timedelta() <= found <= LONGEST_KEPT:
         raise Invalid([*problems, Problem(path, "must be from 0s to 365d")])
     if problems:

@@ -75,7 +75,9 @@ class Authenticator:
     async def admit(self, request: Request, needs: Scope) -> Caller:
         caller = await (self._by_key(request) if self._authenticate is None else self._by_their_own(request))
         if not caller.scope.covers(needs):
-            raise Forbidden(f"this needs the scope {needs.value}, and the key has {caller.scope.value}")
+            raise Forbidden(
+                f"this request needs the scope {needs.value}, but the key has the scope {caller.scope.value}"
+            )
         return caller
 
     async def _by_their_own(self, request: Request) -> Caller:
@@ -96,7 +98,7 @@ class Authenticator:
             return await self._without_key(request)
         scheme, _, secret = written.partition(" ")
         if scheme.lower() != "bearer" or not secret.strip():
-            raise Unauthenticated("expected the header Authorization: Bearer and an API key")
+            raise Unauthenticated("expected the header Authorization: Bearer followed by an API key")
         key = await self._recognise(secret.strip(), request)
         self._take_turn(key)
         request.state.used = key.id
@@ -105,12 +107,12 @@ class Authenticator:
 
     async def _without_key(self, request: Request) -> Caller:
         if self._keyless is None or await self._duly.keys.made_any():
-            raise Unauthenticated("this needs an API key: send it as Authorization: Bearer …")
+            raise Unauthenticated("this request needs an API key: send it in the header Authorization: Bearer …")
         _refuse_other_sites(request)
         refuse_proxies(request)
         if request.headers.get(TENANT_HEADER, self._keyless) != self._keyless:
             raise Forbidden(
-                "only a key for all tenants may name one: make it with `duly keys create NAME --all-tenants`"
+                "only a key for all tenants may name a tenant: create one with `duly keys create NAME --all-tenants`"
             )
         return Caller(self._keyless, Scope.ADMIN)
 
@@ -128,7 +130,7 @@ class Authenticator:
             wait = guessing.take(UNKNOWN_KEYS_PER_SECOND, now)
             if wait and not await self._key_lookups.knows(secret):
                 await self._slow_down()
-                _refuse_if_too_soon(wait, "unknown keys were shown too often from this address")
+                _refuse_if_too_soon(wait, "too many requests with unknown keys came from this address")
             found = await self._look_up(secret)
             if not wait and isinstance(found, ApiKey):
                 guessing.give_back(UNKNOWN_KEYS_PER_SECOND)
@@ -251,8 +253,8 @@ def _tenant(request: Request, own: str, *, all_tenants: bool) -> str:
         return named
     if not all_tenants:
         raise Forbidden(
-            "only a key for all tenants may name another tenant in Duly-Tenant: make one with `duly keys create NAME "
-            "--all-tenants`, or leave the header out"
+            "only a key for all tenants may name another tenant in Duly-Tenant: create one with `duly keys "
+            "create NAME --all-tenants`, or remove the header"
         )
     if problems := name_problems("tenant", named):
         raise Invalid([problem._replace(path="Duly-Tenant") for problem in problems])
@@ -265,7 +267,10 @@ def _refuse_other_sites(request: Request) -> None:
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
     if not is_loopback(_name(host)) or (origin is not None and origin.partition("://")[2] != host):
-        raise Forbidden("without API keys, only this machine itself is served: make one with `duly keys create`")
+        raise Forbidden(
+            "until there is an API key, only requests from this machine are served: create a "
+            "key with `duly keys create`"
+        )
 
 
 def _name(host: str) -> str:

@@ -103,4 +103,4 @@ async def tenancy(duly: Duly, tenant: str, *, writes: bool, one_statement: bool 
 
 def _no_transaction(given: Any) -> None:
     if given is not None:
-        raise Misuse("a request has a transaction of its own")
+        raise Misuse("a request has its own transaction: remove transaction=")

@@ -68,9 +68,9 @@ class TenantBudget:
                 await sleep(self._wait(tenant))
                 self._spend(tenant, ADVANCE_CHARGE_S)  # otherwise, all waiting requests would start together
         except TimeoutError:
-            told = "the rules and pages that were asked for take more than one tenant's share of this server"
+            told = "the requests of this tenant take more than its share of this server's processor time"
             raise RefusedRequest(
-                429, f"{told}: ask more slowly", headers={"Retry-After": str(round(BUDGET_TIMEOUT_S))}
+                429, f"{told}: send requests more slowly", headers={"Retry-After": str(round(BUDGET_TIMEOUT_S))}
             ) from None
 
     def _wait(self, tenant: str) -> float:

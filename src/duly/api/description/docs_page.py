@@ -50,8 +50,8 @@ summary { cursor: pointer; padding: .2rem 0; }
 
 JSON = "application/json"
 PROBLEMS = (
-    "Every error is a problem document, `application/problem+json`. `detail` says what happened; `errors` has each "
-    "thing that is wrong with the request; the server's log has more under `request_id`."
+    "Every error is a problem document, `application/problem+json`. `detail` says what happened; `errors` "
+    "lists every problem of the request; the server's log has more details under `request_id`."
 )
 
 POLICY = (

@@ -87,7 +87,7 @@ TIMER_RESULTS: dict[str, Any] = {
             "errors": [
                 {
                     "path": "due_at",
-                    "message": "expected an instant with its zone, such as 2026-12-01T09:00:00Z, not 5",
+                    "message": "expected an instant with a time zone, such as 2026-12-01T09:00:00Z, not 5",
                 }
             ],
         },
@@ -220,25 +220,25 @@ EVENT_TYPES: dict[str, Any] = {
 }
 
 METRICS = (
-    "# HELP duly_http_requests_total Requests that were answered\n"
+    "# HELP duly_http_requests_total Answered HTTP requests\n"
     "# TYPE duly_http_requests_total counter\n"
     'duly_http_requests_total{method="GET",route="/v1/events",status="200"} 12.0\n'
 )
 
 PROBLEMS: dict[int, str] = {
     400: "the body is not JSON: JSON is malformed: invalid character (byte 12)",
-    401: "this needs an API key: send it as Authorization: Bearer …",
-    403: "this needs the scope write, and the key has read",
+    401: "this request needs an API key: send it in the header Authorization: Bearer …",
+    403: "this request needs the scope write, but the key has the scope read",
     404: "there is no event 019a8f2e-6c00-7abc-8def-0123456789ab",
     408: "the body did not arrive within 30 s",
     409: "cannot cancel event 019a8f2e-6c00-7abc-8def-0123456789ab: it is COMPLETED, and only PENDING can be cancelled",
-    412: "it has changed since you read it, or is not there: read it again, and change that",
+    412: "it has changed since you read it, or does not exist: read it again, then repeat the change",
     413: "the body is larger than 2 MB: send less, or in several requests",
     415: "expected Content-Type: application/json, not text/plain",
     422: "1 problem, and nothing was changed",
     429: "more than 100 requests a second with this key: wait 0.5 s",
     431: "the request's head is larger than 64 KB",
-    503: "the database cannot be used just now; nothing was changed. Try again in a moment.",
+    503: "the database is not available at the moment; nothing was changed. Try again in a few seconds.",
 }
 
 

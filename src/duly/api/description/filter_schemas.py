@@ -36,7 +36,7 @@ _one_status = "|".join(status["enum"])
 _statuses: Schema = {
     "type": "string",
     "pattern": f"^({_one_status})(,({_one_status}))*$",
-    "description": "One, or several with commas between",
+    "description": "One, or several separated by commas",
     "examples": ["PENDING", "FAILED,CANCELLED"],
 }
 
@@ -45,10 +45,8 @@ _IN_QUERY: Mapping[FilterKind, Schema] = {
     TYPE: name("type"),
     KEY: name("key"),
     USER_ID: uuid,
-    SCHEDULE_NAME: name("name", description="The name of one that exists, or the id of one that is or was there"),
-    DESTINATION: {
-        "anyOf": [{"type": "string", "pattern": TARGET_NAME, "description": "The name of a stored target"}, url]
-    },
+    SCHEDULE_NAME: name("name", description="Name of an existing schedule, or id of an existing or deleted schedule"),
+    DESTINATION: {"anyOf": [{"type": "string", "pattern": TARGET_NAME, "description": "Name of a stored target"}, url]},
     ERROR: text(1, LONGEST_ERROR, pattern=PRINTABLE),
     INSTANT: given_instant,
     SPAN: delay,

@@ -22,17 +22,17 @@ SECURITY: Mapping[str, Any] = {
     KEY: {
         "type": "http",
         "scheme": "bearer",
-        "description": "Made by `duly keys create`. On loopback, none is needed until the first one is made.",
+        "description": "Created by `duly keys create`. On loopback, no key is needed until the first one is created.",
     }
 }
 
-REQUEST_ID = "Under which the server has logged it"
+REQUEST_ID = "Id of this request in the server's log"
 
 ABOUT = """\
 Durable timers, schedules and users' calendar events: on time, once, even after a crash.
 
-Instants are UTC and end in Z; what is sent may have any offset. Errors are problem documents (RFC 9457) that tell all
-that is wrong at once. The tenant is that of the API key.
+Instants in answers are UTC and end in Z; instants in requests may have any offset. Errors are problem documents
+(RFC 9457) that list all problems of a request at once. The API key determines the tenant.
 """
 
 REFUSED_BEFORE_ROUTING = (400, 408, 431)
@@ -99,15 +99,17 @@ def answers(operation: Operation) -> dict[str, Any]:
 def _answer(operation: Operation, answers: DescribedResponse) -> dict[str, Any]:
     headers: dict[str, Any] = {}
     if answers.tagged:
-        headers["ETag"] = _answered("For If-Match")
+        headers["ETag"] = _answered("Version, for the header If-Match")
     if answers.located:
-        headers["Location"] = _answered("Where it is")
+        headers["Location"] = _answered("Address of the created object")
     if "cursor" in operation.query:
-        headers["Link"] = _answered("The next page, where there is one")
+        headers["Link"] = _answered("Address of the next page, if there is one")
     if operation.remembered:
-        headers["Idempotency-Replayed"] = _answered("true, where it was answered so before")
+        headers["Idempotency-Replayed"] = _answered(
+            "true if this is the stored answer to an earlier request with the same Idempotency-Key"
+        )
     if operation.waits is not None:
-        headers["Preference-Applied"] = _answered("What of Prefer was heeded")
+        headers["Preference-Applied"] = _answered("The part of Prefer that was applied")
     return _content(answers, headers)
 
 
@@ -136,7 +138,7 @@ def _refusals(operation: Operation) -> list[int]:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    wrong = [{"path": "due_at", "message": "is missing: give it, or after"}] if status == 422 else []
+    wrong = [{"path": "due_at", "message": "is missing: give due_at or after"}] if status == 422 else []
     title = HTTPStatus(status).phrase
     example = {
         "type": "about:blank",
@@ -148,7 +150,7 @@ def _problem(status: int) -> dict[str, Any]:
     }
     headers = {"X-Request-Id": _answered(REQUEST_ID)}
     if status == 401:
-        headers["WWW-Authenticate"] = _answered("How to show who asks")
+        headers["WWW-Authenticate"] = _answered("How to authenticate")
     if status in (429, 503):
         headers["Retry-After"] = _answered("Seconds")
     content = {MEDIA_TYPE: {"schema": ref("ProblemDocument"), "example": example}}
@@ -170,13 +172,18 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     for asked, schema in operation.query.items():
         parameters.append({"name": asked, "in": "query", "required": False, "schema": dict(schema)})
     if operation.remembered:
-        told = "The same key and body again: the same answer, and nothing happens twice. Kept for a day."
+        told = (
+            "Idempotency key: a repeated request with the same key and body gets the same answer, and "
+            "nothing happens twice. Kept for a day."
+        )
         parameters.append(_header("Idempotency-Key", told, maxLength=LONGEST["name"], minLength=1, pattern=NAME))
     if operation.guarded:
-        parameters.append(_header("If-Match", "The ETag that it must still have, or *", pattern=ETAGS))
+        parameters.append(
+            _header("If-Match", "Expected ETag, or *; the request is refused if the ETag has changed", pattern=ETAGS)
+        )
     if operation.waits is not None:
-        parameters.append(_header("Prefer", "wait=10: answer when it has ended, or after ten seconds"))
-    parameters.append(_header("Duly-Tenant", "Another tenant, for keys of all tenants", pattern=NAME))
+        parameters.append(_header("Prefer", "wait=10: answer when the event has ended, or after ten seconds"))
+    parameters.append(_header("Duly-Tenant", "Tenant to act in; only for keys with all tenants", pattern=NAME))
     return parameters
 
 

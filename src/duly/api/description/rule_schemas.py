@@ -39,14 +39,14 @@ from duly.rules.rrule_text import MOST_CHARACTERS
 from duly.rules.templates import TEMPLATES
 from duly.rules.yearly import FIRST_YEAR, LAST_YEAR, LEAPS
 
-_by_date = choice("date", description="Names each occurrence by its date")
+_by_date = choice("date", description="date: each occurrence is identified by its date")
 _rrule: Schema = text(
     1,
     MOST_CHARACTERS,
     pattern=r"^[\t\n\r -~]+$",
     format="rrule",
-    description="An RRULE of RFC 5545, alone or with lines of DTSTART and EXDATE, that some day comes and is not too "
-    "much work to evaluate",
+    description="RRULE of RFC 5545, with or without lines of DTSTART and EXDATE; it must have an occurrence "
+    "and not take too long to evaluate",
     examples=["FREQ=MONTHLY;BYDAY=-1FR"],
 )
 _BY_DAYS = (
@@ -69,8 +69,8 @@ rule: Schema = {
                     1000,
                     pattern=r"^[A-Za-z0-9*/,?#@\s-]+$",
                     format="cron",
-                    description="Minute, hour, day of month, month, day of week; or six fields, with seconds first; "
-                    "or such as @daily. Some day must fit it.",
+                    description="Cron expression: minute, hour, day of month, month, day of week; or six "
+                    "fields, with seconds first; or an alias such as @daily. It must have an occurrence.",
                     examples=["0 9 * * MON-FRI", "@daily"],
                 )
             },
@@ -84,7 +84,7 @@ rule: Schema = {
                 "yearly": {
                     "type": "string",
                     "pattern": _DAY,
-                    "description": "A month and a day",
+                    "description": "Month and day",
                     "examples": ["02-29"],
                 },
                 "at": maybe(a_time),
@@ -101,7 +101,7 @@ rule: Schema = {
 
 dst: Schema = taken(
     {"gap": maybe(choice("after", "shift", "skip")), "overlap": maybe(choice("first", "second", "both"))},
-    description="What happens when clocks are changed",
+    description="Daylight saving: what happens if the local time does not exist (gap) or occurs twice (overlap)",
 )
 
 _policy: Schema = choice(*MISFIRES)
@@ -111,7 +111,7 @@ _misfire: Mapping[str, Schema] = {
     "limit": whole(1, MOST_MISSED),
 }
 _depends_on: Mapping[str, Schema] = {
-    "schedule": name("name", description="One that exists, and does not wait for this one in turn"),
+    "schedule": name("name", description="Name of an existing schedule that does not depend on this one"),
     "within": span(SHORTEST_WITHIN, LONGEST_WITHIN),
 }
 _day_of_rest: Schema = {
@@ -119,8 +119,8 @@ _day_of_rest: Schema = {
     "pattern": r"^\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(/[0-9]{4}-[0-9]{2}-[0-9]{2})?|[0-9]{2}-[0-9]{2}|[A-Za-z]{3,9}"
     r"|[Hh][Oo][Ll][Ii][Dd][Aa][Yy][Ss]:.+)\s*$",
     "format": "days",
-    "description": "A date, two with a slash between, a day of every year, a weekday, or the holidays of a country or "
-    "a part of it, where they are known",
+    "description": "A date, a range of two dates with a slash, a day of every year (12-25), a weekday "
+    "(SAT), or the holidays of a country or region (holidays:BE)",
     "examples": ["2026-12-24", "2026-12-24/2027-01-02", "12-25", "SAT", "holidays:BE", "holidays:US-CA"],
 }
 

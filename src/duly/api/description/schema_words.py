@@ -103,7 +103,7 @@ def taken(fields: Mapping[str, Schema], *required: str, **more: Any) -> Schema:
 def span(least: timedelta, most: timedelta, note: str = "", told: str = "") -> Schema:
     """A duration from *least* to *most*, both included."""
     low, high = format_duration(least), format_duration(most)
-    units = f"sum of numbers with units (w, d, h, m, s, ms, us), from {low} to {high}{note}"
+    units = f"duration: numbers with units (w, d, h, m, s, ms, us), from {low} to {high}{note}"
     return {
         "type": "string",
         "pattern": SPAN,
@@ -124,13 +124,13 @@ given_cursor: Schema = {
     "type": "string",
     "pattern": exactly(CURSOR),
     "format": "cursor",
-    "description": "The next_cursor that the same request was answered with, as it is",
+    "description": "next_cursor of the previous page",
 }
 given_instant: Schema = {
     "type": "string",
     "pattern": exactly(INSTANT),
     "format": "instant",
-    "description": f"A date that exists and a time, with Z or an offset; a year from {YEARS}, in UTC as well",
+    "description": f"Date and time with Z or an offset; the year must be {YEARS}, also in UTC",
     "examples": ["2026-12-01T09:00:00Z"],
 }
 delay: Schema = span(timedelta(), MAX_DELAY)
@@ -141,13 +141,13 @@ zone: Schema = {
     "type": "string",
     "pattern": ZONE,
     "format": "timezone",
-    "description": "The IANA name of a zone, as its data write it",
+    "description": "IANA time zone name, such as Europe/Brussels",
     "examples": ["Asia/Tokyo"],
 }
 a_time: Schema = {
     "type": "string",
     "pattern": exactly(TIME_OF_DAY),
-    "description": "A time of day",
+    "description": "Time of day",
     "examples": ["09:00"],
 }
 status: Schema = choice(*(one.value for one in Status))
@@ -155,7 +155,7 @@ moment: Schema = {
     "type": "string",
     "pattern": exactly(f"{INSTANT}|{_TODAY_ON}{LOCAL}"),
     "format": "moment",
-    "description": "An instant, or a date or local time of the schedule's zone, in a year from 1970 to 9998",
+    "description": "An instant, or a date or local time in the schedule's zone; year 1970 to 9998",
     "examples": ["2026-12-01T09:00:00Z", "2026-12-01T09:00:00", "2026-12-01"],
 }
 start_of_rule: Schema = {
@@ -163,13 +163,13 @@ start_of_rule: Schema = {
     "pattern": exactly(
         f"{_LOCAL_SECONDS}|{_TODAY_ON}{DATE}[Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]{_WHOLE_SECONDS})?{OFFSET}"
     ),
-    "description": f"{moment['description']}, and in whole seconds",
+    "description": f"{moment['description']}; whole seconds",
 }
 local: Schema = {
     "type": "string",
     "pattern": exactly(_LOCAL_SECONDS),
     "format": "local-time",
-    "description": "A date that exists, or a date and a time, of the schedule's zone; in whole seconds",
+    "description": "A date, or a date and time, in the schedule's zone; whole seconds",
     "examples": ["2026-12-01T09:00:00", "2026-12-01"],
 }
 left_out: Schema = {
@@ -184,15 +184,15 @@ url: Schema = {
     "maxLength": 2000,
     "pattern": URL,
     "format": "url",
-    "description": "An http or https URL without credentials and fragment, whose host name can exist",
+    "description": "http or https URL with a valid host name, without credentials and fragment",
     "examples": ["https://hooks.example/duly"],
 }
 rate: Schema = {
     "type": "string",
     "pattern": RATE,
     "format": "rate",
-    "description": "How many in a second (s), minute, hour or day (m, h, d), from 1/d to 1,000,000/s",
+    "description": "Rate per second (s), minute (m), hour (h) or day (d), from 1/d to 1,000,000/s",
     "examples": ["50/s", "600/m"],
 }
-reason: Schema = {"type": "string", "description": "For the history, which keeps the first 2,000 characters"}
+reason: Schema = {"type": "string", "description": "Reason for the history; the first 2,000 characters are stored"}
 REASON: Schema = taken({"reason": maybe(reason)})

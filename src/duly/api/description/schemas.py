@@ -45,12 +45,12 @@ _retry: Mapping[str, Schema] = {
     "factor": {"type": "number", "minimum": 1, "maximum": 100},
     "max": span(timedelta(), LONGEST_RETRY),
 }
-_HOW_OFTEN = "How often and how soon a failed attempt is tried again"
+_HOW_OFTEN = "Retries: the number of attempts and the back-off between them"
 retry: Schema = taken(_retry, description=_HOW_OFTEN)
 
 _schedule: Mapping[str, Schema] = {
-    "name": name("name", description="That of the address"),
-    "tenant": name("tenant", description="That of the API key"),
+    "name": name("name", description="The same name as in the address"),
+    "tenant": name("tenant", description="The tenant of the API key"),
     "type": name("type"),
     "rule": rule,
     "timezone": zone,
@@ -68,17 +68,17 @@ _person: Schema = text(1, LONGEST_NAME, pattern=PERSON)
 _needed: Mapping[str, Schema] = {
     "first_name": _person,
     "last_name": _person,
-    "date_of_birth": {**a_date, "description": "Not in the future, by the user's own calendar"},
+    "date_of_birth": {**a_date, "description": "Date of birth; not in the future in the user's time zone"},
     "timezone": zone,
 }
 _user: Mapping[str, Schema] = {
-    "key": maybe(name("key", description="What your own system calls them; unique")),
+    "key": maybe(name("key", description="Your own id of the user; unique")),
     **_needed,
     "anniversary": maybe(a_date),
     "delivery_time": maybe(a_time),
     "leap": maybe(choice(*LEAPS)),
     "target": maybe(target),
-    "attributes": maybe({"type": "object", "description": "What your own event types look at; at most 64 KB"}),
+    "attributes": maybe({"type": "object", "description": "Attributes for your own event types; at most 64 KB"}),
 }
 
 _timer: Mapping[str, Schema] = {
@@ -98,24 +98,24 @@ _ONE_OF_THEM = [
 ]
 
 PAGING: Mapping[str, Schema] = {"limit": whole(1, MOST_LISTED, default=100), "cursor": given_cursor}
-_LAST = "of the last one of the page before, instead of a cursor"
+_LAST = "of the last item of the previous page, instead of a cursor"
 PAGING_BY_ID: Mapping[str, Schema] = {**PAGING, "after": {**uuid, "description": f"The id {_LAST}"}}
 PAGING_BY_NAME: Mapping[str, Schema] = {**PAGING, "after": name("name", description=f"The name {_LAST}")}
 
 _ignored: Mapping[str, Schema] = {
-    field: {"description": "As it was read; ignored"} for field in SCHEDULE_JSON.types if field not in _schedule
+    field: {"description": "Read-only; ignored in requests"} for field in SCHEDULE_JSON.types if field not in _schedule
 }
 
 
 def _or_refused(schema: str) -> Schema:
     """An item of a batch. A bad item is refused by itself, so the request is valid whatever the item is."""
-    return {"anyOf": [ref(schema), {"description": "Anything else is refused; the others are not harmed"}]}
+    return {"anyOf": [ref(schema), {"description": "An invalid item is refused; the other items are not affected"}]}
 
 
 SCHEMAS: Mapping[str, Schema] = {
     "Timer": taken({**_timer, "key": maybe(name("key"))}, "type", oneOf=_ONE_OF_THEM),
     "Timers": taken({"timers": listed(_or_refused("Timer"), minItems=1, maxItems=MOST_BULK)}, "timers"),
-    "Filter": taken(filter_schemas.BODY, description="Which dead letters; all that is given must hold"),
+    "Filter": taken(filter_schemas.BODY, description="Filter of dead letters; all given fields must match"),
     "Replay": taken(
         {"filter": ref("Filter"), **each_maybe({"rate": rate, "limit": whole(1), "cursor": given_cursor})}, "filter"
     ),
@@ -151,7 +151,7 @@ SCHEMAS: Mapping[str, Schema] = {
         }
     ),
     "NewUsers": taken({"users": listed(_or_refused("UserRow"), minItems=1, maxItems=MOST_BULK)}, "users"),
-    "UserRow": taken(_user, description="A new user, or what is to be changed of the one with this key"),
+    "UserRow": taken(_user, description="A new user, or the changed fields of the user with this key"),
     "NewTarget": new_target,
     "Limits": taken({"concurrency": maybe(whole(1, 10_000)), "rate": maybe(rate)}),
 }

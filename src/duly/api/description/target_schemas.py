@@ -37,10 +37,10 @@ method: Schema = {
     "type": "string",
     "pattern": METHOD,
     "not": {"enum": ["CONNECT", "TRACE"]},
-    "description": "Any but CONNECT and TRACE, which are about the connection",
+    "description": "Any method except CONNECT and TRACE",
     "examples": ["PUT"],
 }
-stored: Schema = {"type": "string", "pattern": TARGET_NAME, "description": "The name of a stored target"}
+stored: Schema = {"type": "string", "pattern": TARGET_NAME, "description": "Name of a stored target"}
 
 _BASE64 = "[A-Za-z0-9+/]"
 secret: Schema = {
@@ -70,7 +70,7 @@ def headers(*refused: str, begin: str = "") -> Schema:
             "not": {"anyOf": [{"pattern": pattern} for pattern in never]},
         },
         "additionalProperties": {"type": "string", "pattern": ASCII, "maxLength": LONGEST_HEADER},
-        "description": "By their names, of which no two differ in capitals alone",
+        "description": "Values by header name; names that differ only in upper and lower case are the same header",
     }
 
 
@@ -89,23 +89,23 @@ _OPTIONS: Mapping[str, Mapping[str, Schema]] = {
     NATS: {"format": _format, "headers": headers(*WORDS[NATS].own, begin="nats-")},
     REDIS: {"format": _format, "headers": headers(*WORDS[REDIS].own)},
     RABBITMQ: {
-        "exchange": _word(PRINTABLE, 0, "The name of an exchange"),
+        "exchange": _word(PRINTABLE, 0, "Name of an exchange"),
         "format": _format,
         "headers": headers(*WORDS[RABBITMQ].own, "cc", "bcc"),
     },
     KAFKA: {
-        "key": _word(PRINTABLE, 0, "Messages with one key keep their order"),
+        "key": _word(PRINTABLE, 0, "Partition key; messages with the same key keep their order"),
         "format": _format,
         "headers": headers(*WORDS[KAFKA].own),
     },
-    CELERY: {"queue": _word(PRINTABLE, 1, "The name of a queue")},
+    CELERY: {"queue": _word(PRINTABLE, 1, "Name of a queue")},
 }
 _WHERE: Mapping[str, Schema] = {
     NATS: _word(r"^(?!\$|_INBOX\.)[^\s.*>]+(\.[^\s.*>]+)*$", 1, f"Expected {WORDS[NATS].expected}"),
-    REDIS: _word(PRINTABLE, 1, "The key of a stream"),
+    REDIS: _word(PRINTABLE, 1, "Key of a stream"),
     RABBITMQ: _word(PRINTABLE, 1, "A queue"),
     KAFKA: _word(r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$", 1, "A topic"),
-    CELERY: _word(r"^(?!celery\.)\S+$", 1, "The name of a task, and none of Celery's own"),
+    CELERY: _word(r"^(?!celery\.)\S+$", 1, "Name of a task; not one of Celery's built-in tasks"),
 }
 
 
@@ -115,7 +115,7 @@ def _broker(channel: str) -> Schema:
     more = _OPTIONS[channel]
     spelled_out = [taken({where: place, **more}, where)]
     if channel == RABBITMQ:  # an exchange works without a routing key
-        exchange = _word(PRINTABLE, 1, "The name of an exchange")
+        exchange = _word(PRINTABLE, 1, "Name of an exchange")
         spelled_out = [
             {"anyOf": [spelled_out[0], taken({where: {"const": ""}, **more, "exchange": exchange}, where, "exchange")]}
         ]
@@ -143,8 +143,8 @@ target: Schema = taken(
     _CHANNELS,
     minProperties=1,
     maxProperties=1,
-    description="Where it goes: one channel, such as a webhook, and what that needs to know. Of brokers, what whoever "
-    "runs the server has opened",
+    description="Target: one channel, such as a webhook, with its settings. Brokers can be used only where "
+    "the server's DULY_BROKER_ALLOW permits it",
 )
 
 _put: Mapping[str, Schema] = each_maybe({"format": _format, "timeout": timeout, "secret": secret})

@@ -61,7 +61,7 @@ def _read(said: Mapping[str, Any]) -> Place:
     try:
         place = _places.decode(read_cursor(same(said), said["cursor"]))
         if not _can_be(place):
-            raise ValueError("is none that such a request has given: take next_cursor as it is")
+            raise ValueError("is not a cursor of this request: send next_cursor unchanged")
     except ValueError as error:
         raise Invalid([Problem("cursor", str(error))]) from None
     return place

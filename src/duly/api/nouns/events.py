@@ -57,7 +57,9 @@ def _shown(event: Event) -> dict[str, Any]:
     "/v1/events",
     {
         200: DescribedResponse(
-            "A page, the newest first", EVENT_PAGE.struct, examples.page("events", examples.EVENT, next_after=None)
+            "A page of events, newest first",
+            EVENT_PAGE.struct,
+            examples.page("events", examples.EVENT, next_after=None),
         )
     },
     query={**FILTERS, **PAGING_BY_ID},
@@ -65,8 +67,8 @@ def _shown(event: Event) -> dict[str, Any]:
 async def list_events(ask: ApiRequest) -> ApiResponse:
     """List events.
 
-    All filters that are given must hold. A page may have fewer events than its limit, even none: the list goes on for
-    as long as there is a `next_cursor`. What is created meanwhile is newer, and does not disturb the pages.
+    All given filters must match. A page may have fewer events than its limit, even none: there are more pages as long
+    as there is a `next_cursor`. Events that are created meanwhile are newer and do not appear on later pages.
     """
     page = RequestedPage(ask.query, id_place)
     which, problems = read_filter({field: value for field, value in ask.query.items() if field not in PAGING_BY_ID})
@@ -87,7 +89,7 @@ async def list_events(ask: ApiRequest) -> ApiResponse:
 async def get_event(ask: ApiRequest) -> ApiResponse:
     """Read an event with its history: every attempt and every act of a person.
 
-    Where there are more than 1,000 of them, `history_cursor` is the `cursor` of the next ones in its `/history`.
+    If the history has more than 1,000 entries, `history_cursor` is the `cursor` for the rest of its `/history`.
     """
     event, found = await ask.own.events.get_with_history(id_of(ask), tenant=ask.tenant, limit=FIRST_ENTRIES.limit)
     history, after = [ENTRY_JSON.write(entry) for entry in found.items], where_next(found)
@@ -100,7 +102,7 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
     "/v1/events/{id}/why",
     {
         200: DescribedResponse(
-            "Why it is where it is",
+            "The explanation",
             Why,
             {
                 "id": examples.EVENT["id"],
@@ -115,7 +117,7 @@ async def get_event(ask: ApiRequest) -> ApiResponse:
 async def why_event(ask: ApiRequest) -> ApiResponse:
     """Explain why an event has not fired yet, or did not fire.
 
-    `message` is a sentence for people; programs go by the `kind`.
+    `message` is a sentence for people; programs use `kind`.
     """
     return ApiResponse(await ask.own.events.why(id_of(ask), tenant=ask.tenant))
 
@@ -123,7 +125,11 @@ async def why_event(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/events/{id}/history",
-    {200: DescribedResponse("A page, the oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY))},
+    {
+        200: DescribedResponse(
+            "A page of the history, oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY)
+        )
+    },
     query=PAGING,
 )
 async def event_history(ask: ApiRequest) -> ApiResponse:
@@ -140,7 +146,7 @@ def id_of(ask: ApiRequest) -> str:
     try:
         return str(UUID(ask.named("id")))
     except ValueError:
-        raise NotFound(f"there is nothing with the id {ask.named('id')!r:.60}: expected a UUID") from None
+        raise NotFound(f"{ask.named('id')!r:.60} is not an event's id: expected a UUID") from None
 
 
 @operations.add(
@@ -151,7 +157,7 @@ def id_of(ask: ApiRequest) -> str:
     conflicts=True,
 )
 async def cancel_event(ask: ApiRequest) -> ApiResponse:
-    """Cancel an event that has not started. Its series goes on with the occurrence after it."""
+    """Cancel an event that has not started. Its series continues with the next occurrence."""
     why = read_fields(ask.body, {"reason": str})["reason"]
     return ApiResponse(_shown(await ask.own.events.cancel(id_of(ask), tenant=ask.tenant, by=ask.by, reason=why)))
 
@@ -201,7 +207,7 @@ async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilte
         if said.get("rate") is not None:
             read_rate(said["rate"])
     if said["limit"] is not None and said["limit"] < 1:
-        problems.append(Problem("limit", f"must be a whole number from 1 on, not {said['limit']!r:.50}"))
+        problems.append(Problem("limit", f"must be a whole number, at least 1, not {said['limit']!r:.50}"))
     if problems:
         with together(problems, IN_FILTER):
             await ask.own.events.page(which, tenant=ask.tenant, limit=1)  # raises if the schedule does not exist
@@ -218,7 +224,7 @@ async def replay_events(ask: ApiRequest) -> ApiResponse:
     """Replay all dead letters that match a filter, the oldest first.
 
     With a `rate`, they become ready one after the other at that rate. An empty filter means all of them. A request
-    replays 10,000 at most: where there is a `next_cursor`, ask the same again with it as `cursor` for the rest.
+    replays 10,000 at most: if there is a `next_cursor`, repeat the request with it as `cursor` for the rest.
     """
     which, said = await _which(ask, {"filter": dict, "rate": str, "limit": int, "cursor": str})
     with together((), IN_FILTER):
@@ -234,8 +240,8 @@ async def replay_events(ask: ApiRequest) -> ApiResponse:
 async def discard_events(ask: ApiRequest) -> ApiResponse:
     """Discard all dead letters that match a filter, the oldest first.
 
-    An empty filter means all of them. A request discards 10,000 at most: where there is a `next_cursor`, ask the same
-    again with it as `cursor` for the rest.
+    An empty filter means all of them. A request discards 10,000 at most: if there is a `next_cursor`, repeat the
+    request with it as `cursor` for the rest.
     """
     which, said = await _which(ask, {"filter": dict, "reason": str, "limit": int, "cursor": str})
     with together((), IN_FILTER):
@@ -245,7 +251,11 @@ async def discard_events(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/dead-letters",
-    {200: DescribedResponse("How many there are, and the most frequent kinds", DeadLetters, examples.DEAD_LETTERS)},
+    {
+        200: DescribedResponse(
+            "The number of dead letters, and the most frequent kinds", DeadLetters, examples.DEAD_LETTERS
+        )
+    },
     query=FILTERS,
 )
 async def count_dead_letters(ask: ApiRequest) -> ApiResponse:

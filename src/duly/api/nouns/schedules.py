@@ -68,8 +68,12 @@ async def _there(ask: ApiRequest) -> Schedule | None:
     "PUT",
     "/v1/schedules/{name}",
     {
-        201: DescribedResponse("It is created", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True, located=True),
-        200: DescribedResponse("It is replaced, or was the same", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True),
+        201: DescribedResponse(
+            "The schedule was created", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True, located=True
+        ),
+        200: DescribedResponse(
+            "The schedule was replaced, or was unchanged", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True
+        ),
     },
     takes=RequestBody(ref("NewSchedule"), examples.NEW_SCHEDULE),
     conflicts=True,
@@ -78,9 +82,9 @@ async def _there(ask: ApiRequest) -> Schedule | None:
 async def put_schedule(ask: ApiRequest) -> ApiResponse:
     """Create or replace a schedule.
 
-    A changed rule or zone moves the next event; an unchanged one keeps it where it is, and so does one that is due
-    already. What is passed over by that is told in `passed_over`. Without `enabled`, a paused schedule stays paused.
-    What a schedule shows can be sent back as it is.
+    A changed rule or zone moves the next event. It does not move if the rule and zone are unchanged, or if it is
+    already due. Occurrences that are passed over are listed in `passed_over`. Without `enabled`, a paused schedule
+    stays paused. The answer of a GET can be sent back unchanged.
     """
     there = await _there(ask)
     draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.channels)
@@ -95,7 +99,7 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
     "/v1/schedules",
     {
         200: DescribedResponse(
-            "A page, in the order of names", SCHEDULE_PAGE.struct, examples.page("schedules", examples.SCHEDULE)
+            "A page of schedules, ordered by name", SCHEDULE_PAGE.struct, examples.page("schedules", examples.SCHEDULE)
         )
     },
     query=PAGING_BY_NAME,
@@ -124,8 +128,8 @@ async def get_schedule(ask: ApiRequest) -> ApiResponse:
 async def change_schedule(ask: ApiRequest) -> ApiResponse:
     """Change some fields of a schedule.
 
-    Those that are given replace what was there; null is the default again. Of `misfire`, `retry`, `dst` and
-    `depends_on`, single fields can be given, or be null.
+    The given fields replace the old values; null resets a field to its default. `misfire`, `retry`, `dst` and
+    `depends_on` may be given with single fields, which may also be null.
     """
     if not isinstance(ask.body, dict):
         raise Invalid([Problem("schedule", "expected an object with the fields that change")])
@@ -140,7 +144,7 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
         except Stale:  # another request changed it first; without If-Match, merge again
             if wanted is not None:
                 raise
-    raise Conflict(f"schedule {there.name!r} is being changed by others just now: try again")
+    raise Conflict(f"schedule {there.name!r} is being changed by other requests at the moment: try again")
 
 
 def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +163,7 @@ def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
 @operations.add(
     "DELETE",
     "/v1/schedules/{name}",
-    {200: DescribedResponse("It is gone", DeletedSchedule, {"name": "weekly-report", "cancelled": 1})},
+    {200: DescribedResponse("The schedule was deleted", DeletedSchedule, {"name": "weekly-report", "cancelled": 1})},
     conflicts=True,
     guarded=True,
 )
@@ -187,7 +191,11 @@ async def pause_schedule(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/schedules/{name}/resume",
-    {200: DescribedResponse("It goes on", RESUMED, {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True)},
+    {
+        200: DescribedResponse(
+            "The schedule was resumed", RESUMED, {**examples.SCHEDULE, "passed": 2, "fires": False}, tagged=True
+        )
+    },
     takes=RequestBody(taken({"passed": maybe(choice("skip", "fire"))}), {"passed": "skip"}, required=False),
     conflicts=True,
 )
@@ -219,9 +227,9 @@ async def resume_schedule(ask: ApiRequest) -> ApiResponse:
 async def trigger_schedule(ask: ApiRequest) -> ApiResponse:
     """Trigger a schedule now. Its next regular event stays where it is.
 
-    With the header `Prefer: wait=10`, the answer comes when the event has ended or its first attempt has failed, ten
-    seconds later at the most (sixty, if more is asked for). Without `Preference-Applied` in the answer, there were too
-    many who wait, or the server stops, and it shows the event as it was until then.
+    With the header `Prefer: wait=10`, the answer comes when the event has ended or its first attempt has failed, but
+    after ten seconds at most (the maximum is 60). If the answer has no `Preference-Applied`, too many requests were
+    waiting or the server was stopping, and the answer shows the event as it was then.
     """
     said, problems = look_at_fields(ask.body, {"payload": object, "correlation_id": str})
     payload = ask.body.get("payload", UNCHANGED)
@@ -252,7 +260,8 @@ DUE = taken({"due_at": given_instant}, "due_at")
 async def reschedule_next(ask: ApiRequest) -> ApiResponse:
     """Reschedule the next event of a schedule, only that one.
 
-    What it is moved past is passed over, and `passed_over` tells of it. Moved back in time, it is open again.
+    Occurrences before the new time are passed over and listed in `passed_over`. If the event is moved back to an
+    earlier time, they can fire again.
     """
     due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
     return _shown(await ask.own.schedules.reschedule(ask.named("name"), due, tenant=ask.tenant, by=ask.by))
@@ -274,12 +283,15 @@ async def skip_next(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/schedules/{name}/backfill",
-    {200: DescribedResponse("What it has made", Backfilled, examples.BACKFILLED)},
+    {200: DescribedResponse("The created events", Backfilled, examples.BACKFILLED)},
     takes=RequestBody(
         taken(
             {
                 "from": given_instant,
-                "to": {**given_instant, "description": f"{given_instant['description']}; after from, and not ahead"},
+                "to": {
+                    **given_instant,
+                    "description": f"{given_instant['description']}; after `from`, and not in the future",
+                },
                 **each_maybe({"limit": whole(1, MOST_BACKFILLED), "label": name("name")}),
             },
             "from",
@@ -292,7 +304,7 @@ async def skip_next(ask: ApiRequest) -> ApiResponse:
 async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
     """Backfill a past time range: fire each of its occurrences as an event of its own.
 
-    With the same label, nothing is made twice.
+    With the same label, no event is created twice.
     """
     kinds: dict[str, Kind] = {"from": read_instant, "to": read_instant, "limit": int, "label": str}
     said, problems = look_at_fields(ask.body, kinds, "from", "to")
@@ -307,13 +319,14 @@ async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/schedules/{name}/preview",
-    {200: DescribedResponse("The next ones", Occurrences, examples.OCCURRENCES)},
+    {200: DescribedResponse("The next occurrences", Occurrences, examples.OCCURRENCES)},
     query={"count": whole(1, MOST_LISTED), "after": given_instant},
 )
 async def preview_schedule(ask: ApiRequest) -> ApiResponse:
     """Preview when a schedule fires next, with notes about changes of clocks.
 
-    Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
+    If `complete` is false, finding the rest takes too long: send another request with `after` set to the last
+    occurrence.
     """
     count = read_whole("count", ask.query.get("count", "10"), 1, MOST_LISTED)
     after = read_instant("after", ask.query["after"]) if "after" in ask.query else None
@@ -338,14 +351,15 @@ def _ahead(found: Sequence[Preview], budget: PreviewBudget) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/schedules/preview",
-    {200: DescribedResponse("The next ones", Occurrences, examples.OCCURRENCES)},
+    {200: DescribedResponse("The next occurrences", Occurrences, examples.OCCURRENCES)},
     needs=Scope.READ,
     takes=RequestBody(ref("PreviewedRule"), examples.PREVIEW),
 )
 async def preview_rule(ask: ApiRequest) -> ApiResponse:
     """Preview when a rule would fire, without storing anything.
 
-    Where `complete` is false, finding the rest would take too long: ask again, `after` the last one.
+    If `complete` is false, finding the rest takes too long: send another request with `after` set to the last
+    occurrence.
     """
     fields: dict[str, Kind] = {"rule": dict, "timezone": str, "dst": object, "after": read_instant, "count": int}
     fields |= dict.fromkeys(("start", "end", "exclude"), object)
@@ -368,7 +382,11 @@ async def preview_rule(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/schedules/{name}/history",
-    {200: DescribedResponse("A page, the oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY))},
+    {
+        200: DescribedResponse(
+            "A page of the history, oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY)
+        )
+    },
     query=PAGING,
 )
 async def schedule_history(ask: ApiRequest) -> ApiResponse:

@@ -32,10 +32,10 @@ READINESS_CACHED_FOR_S = 1.0
 @operations.add(
     "GET",
     "/v1/event-types",
-    {200: DescribedResponse("Those that are known here", KnownTypes, examples.EVENT_TYPES)},
+    {200: DescribedResponse("The registered event types", KnownTypes, examples.EVENT_TYPES)},
 )
 async def list_event_types(ask: ApiRequest) -> ApiResponse:
-    """List the types of events that are registered: those of users' calendars, and those that have handlers here."""
+    """List registered event types: those of users' calendars, and those with handlers here."""
     duly = ask.own.duly
     calendar: list[Mapping[str, Any]] = [
         {"name": type.name, "source": "calendar", "depends_on": sorted(type.depends_on)} for type in duly.event_types
@@ -55,23 +55,26 @@ def _state(word: str) -> tuple[Mapping[str, Any], dict[str, str]]:
 
 OPEN = (
     OpenOperation(
-        "/healthz", "is_alive", "Tell whether the server is up.", {200: DescribedResponse("It is", *_state("alive"))}
+        "/healthz",
+        "is_alive",
+        "Liveness check: tell whether the server is running.",
+        {200: DescribedResponse("The server is running", *_state("alive"))},
     ),
     OpenOperation(
         "/readyz",
         "is_ready",
-        "Tell whether requests can be answered. That needs a database that can be read and written, which is asked "
-        "once in a second at most.",
-        {200: DescribedResponse("They can", *_state("ready"))},
+        "Readiness check: tell whether requests can be answered. The database must be readable and "
+        "writable; this is checked at most once per second.",
+        {200: DescribedResponse("Requests can be answered", *_state("ready"))},
         refuses=(503,),
     ),
     OpenOperation(
         "/metrics",
         "read_metrics",
-        "Read the figures of the server, for Prometheus.",
+        "Metrics of the server, for Prometheus.",
         {
             200: DescribedResponse(
-                "As Prometheus reads them", {"type": "string"}, examples.METRICS, media_type="text/plain"
+                "The metrics in Prometheus text format", {"type": "string"}, examples.METRICS, media_type="text/plain"
             )
         },
     ),
@@ -134,7 +137,7 @@ def open_routes(openapi: Callable[[], dict[str, Any]], answering: RequestHandler
     async def readyz(request: Request) -> Response:
         if await ready.now():
             return write(ApiResponse({"status": "ready"}), request)
-        told = "the database cannot be used just now"
+        told = "the database is not available at the moment"
         return write(problem(503, told, headers={"Retry-After": RETRY_AFTER}), request)
 
     async def figures(request: Request) -> Response:

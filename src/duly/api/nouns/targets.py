@@ -29,8 +29,8 @@ SECRET = {**examples.TARGET, "secret": "whsec_bWFkZSB1cCBmb3IgdGhlIGV4YW1wbGUgYW
 
 NOT_TWICE = Problem(
     "Idempotency-Key",
-    "cannot be heeded where the secret is made here, for that is not kept: send a secret of your own; where it is the "
-    "newest already, asking again changes nothing",
+    "cannot be used if the server generates the secret, because the answer is not stored: send your own "
+    "secret, and a repeated request changes nothing",
 )
 
 
@@ -42,8 +42,10 @@ def _with_secret(target: Target) -> dict[str, Any]:
     "PUT",
     "/v1/targets/{name}",
     {
-        201: DescribedResponse("It is stored; its secret is shown this once", TARGET_WITH_SECRET, SECRET, located=True),
-        200: DescribedResponse("It is replaced", TARGET_WITH_SECRET, {**SECRET, "secret": None}),
+        201: DescribedResponse(
+            "The target was created; its secret is shown only once", TARGET_WITH_SECRET, SECRET, located=True
+        ),
+        200: DescribedResponse("The target was replaced", TARGET_WITH_SECRET, {**SECRET, "secret": None}),
     },
     takes=RequestBody(ref("NewTarget"), {"url": "https://hooks.example/duly"}),
     conflicts=True,
@@ -52,8 +54,8 @@ def _with_secret(target: Target) -> dict[str, Any]:
 async def put_target(ask: ApiRequest) -> ApiResponse:
     """Create or replace a target.
 
-    A webhook's has a secret, which is made unless one is given. Where the target exists, its secret and the values of
-    its headers stay unless others are given.
+    A webhook target has a signing secret, which is generated if none is given. An existing target keeps its secret and
+    the values of its headers if no others are given.
     """
     kinds = dict.fromkeys(("url", "channel", "method", "format", "timeout", "secret"), str) | {"headers": dict}
     read, problems = look_at_fields(ask.body, kinds, "url")
@@ -71,7 +73,7 @@ async def put_target(ask: ApiRequest) -> ApiResponse:
     "/v1/targets",
     {
         200: DescribedResponse(
-            "A page, in the order of names", TARGET_PAGE.struct, examples.page("targets", examples.TARGET)
+            "A page of targets, ordered by name", TARGET_PAGE.struct, examples.page("targets", examples.TARGET)
         )
     },
     query=PAGING_BY_NAME,
@@ -92,13 +94,13 @@ async def get_target(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "DELETE",
     "/v1/targets/{name}",
-    {200: DescribedResponse("As it was", TARGET_JSON.struct, examples.TARGET)},
+    {200: DescribedResponse("The deleted target", TARGET_JSON.struct, examples.TARGET)},
     query={"force": choice(*BOOLEANS)},
     conflicts=True,
 )
 async def delete_target(ask: ApiRequest) -> ApiResponse:
-    """Delete a target. Refused while events wait for it, unless with `force=true`: then they become dead letters when
-    they are due.
+    """Delete a target. Refused while events wait for the target. With `force=true`, it is deleted, and those events
+    become dead letters when they are due.
     """
     force = ask.query.get("force", "false")
     if force not in BOOLEANS:
@@ -110,7 +112,7 @@ async def delete_target(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/targets/{name}/rotate",
-    {200: DescribedResponse("With the new secret, shown this once", TARGET_WITH_SECRET, SECRET)},
+    {200: DescribedResponse("The target with its new secret, which is shown only once", TARGET_WITH_SECRET, SECRET)},
     takes=RequestBody(
         taken(each_maybe({"secret": secret, "keep": span(timedelta(), LONGEST_KEPT)})), {"keep": "1d"}, required=False
     ),
@@ -118,10 +120,10 @@ async def delete_target(ask: ApiRequest) -> ApiResponse:
     discloses=True,
 )
 async def rotate_secret(ask: ApiRequest) -> ApiResponse:
-    """Rotate the secret of a webhook target. The old one signs as well until `keep` has passed.
+    """Rotate the secret of a webhook target. Requests are signed with the old secret as well until `keep` has passed.
 
-    To be able to ask again, send a secret of your own: where it is the newest already, nothing changes. Without one, an
-    `Idempotency-Key` is refused, for the answer, which has the secret, is not kept.
+    To be able to repeat the request safely, send your own secret: if it is already the newest one, nothing changes.
+    Without your own secret, an `Idempotency-Key` is refused, because the answer contains the secret and is not stored.
     """
     read, problems = look_at_fields(ask.body, {"secret": str, "keep": str})
     if ask.body.get("secret") is None and IDEMPOTENCY_KEY in ask.request.headers:
@@ -152,16 +154,16 @@ async def disable_target(ask: ApiRequest) -> ApiResponse:
     "/v1/targets/{name}/enable",
     {
         200: DescribedResponse(
-            "How many events were released", ReleasedEvents, {"name": "shop", "events": 12, "more": False}
+            "The number of released events", ReleasedEvents, {"name": "shop", "events": 12, "more": False}
         )
     },
     takes=NOTHING,
     conflicts=True,
 )
 async def enable_target(ask: ApiRequest) -> ApiResponse:
-    """Enable a target again, whatever it was parked or disabled for.
+    """Enable a parked or disabled target.
 
-    A request releases some 10,000 of the events that wait for it. Where there are `more`, workers release the rest.
+    A request releases about 10,000 of the waiting events. If `more` is true, workers release the rest.
     """
     read_fields(ask.body, {})
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
@@ -171,7 +173,7 @@ async def enable_target(ask: ApiRequest) -> ApiResponse:
 
 @operations.add("POST", "/v1/targets/{name}/probe", {200: TARGET}, takes=NOTHING, conflicts=True)
 async def probe_target(ask: ApiRequest) -> ApiResponse:
-    """Probe a parked target now: the next worker that looks tries one event."""
+    """Probe a parked target now: the next worker that checks it tries one event."""
     read_fields(ask.body, {})
     found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
     await ask.own.targets.probe(found.name, tenant=ask.tenant, by=ask.by)
@@ -185,7 +187,7 @@ async def probe_target(ask: ApiRequest) -> ApiResponse:
     takes=RequestBody(ref("Limits"), {"concurrency": 5, "rate": "50/s"}),
 )
 async def limit_target(ask: ApiRequest) -> ApiResponse:
-    """Limit how many events a target gets at once, and how many per second. What is not given has no limit."""
+    """Limit how many events a target gets at once, and how many per second. A limit that is not given is removed."""
     said, problems = look_at_fields(ask.body, {"concurrency": int, "rate": str})
     with together(problems):
         found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)

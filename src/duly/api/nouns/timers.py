@@ -32,8 +32,10 @@ CHANGES = {"moved": "changed"}
     "PUT",
     "/v1/timers/{key}",
     {
-        201: DescribedResponse("It is scheduled", EVENT_JSON.struct, examples.EVENT, located=True),
-        200: DescribedResponse("It was there: moved, unchanged, or fired already", EVENT_JSON.struct, examples.EVENT),
+        201: DescribedResponse("The timer was created", EVENT_JSON.struct, examples.EVENT, located=True),
+        200: DescribedResponse(
+            "The timer existed: it was moved, is unchanged, or has already fired", EVENT_JSON.struct, examples.EVENT
+        ),
     },
     takes=RequestBody(ref("Timer"), examples.TIMER),
     # Where nothing was to be changed, a second statement reads the existing timer. A transaction would make that no
@@ -44,8 +46,8 @@ CHANGES = {"moved": "changed"}
 async def put_timer(ask: ApiRequest) -> ApiResponse:
     """Create or move a timer.
 
-    The key is yours, and unique among your timers. Once the timer has been started, nothing changes, and the answer
-    shows what has become of it. A cancelled one frees its key.
+    You choose the key; it is unique among the timers of your tenant. Once the timer has started, nothing changes, and
+    the answer shows its present state. A cancelled timer frees its key.
     """
     timer = read_timer(ask.body, ask.tenant, ask.own.channels, key=ask.named("key"))
     [added] = await ask.own.put(ask.own.plan((timer,)))
@@ -66,7 +68,7 @@ async def get_timer(ask: ApiRequest) -> ApiResponse:
     "/v1/timers/{key}",
     {
         200: DescribedResponse(
-            "It is cancelled", EVENT_JSON.struct, {**examples.EVENT, "status": "CANCELLED", "ready_at": None}
+            "The timer was cancelled", EVENT_JSON.struct, {**examples.EVENT, "status": "CANCELLED", "ready_at": None}
         )
     },
     conflicts=True,
@@ -80,7 +82,7 @@ async def cancel_timer(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/timers",
-    {200: DescribedResponse("What became of each, in order", TimerResults, examples.TIMER_RESULTS)},
+    {200: DescribedResponse("The result for each timer, in the same order", TimerResults, examples.TIMER_RESULTS)},
     takes=RequestBody(
         ref("Timers"), {"timers": [{**examples.TIMER, "key": "invoice-7"}, {"type": "x", "due_at": 5}]}, BULK_BODY_BYTES
     ),

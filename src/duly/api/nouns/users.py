@@ -43,7 +43,7 @@ def _answer(user: User, status: int = 200, **headers: str) -> ApiResponse:
     "/v1/users",
     {
         201: DescribedResponse(
-            "The user, whose events are planned", USER_JSON.struct, examples.USER, tagged=True, located=True
+            "The user; its events are planned", USER_JSON.struct, examples.USER, tagged=True, located=True
         )
     },
     takes=RequestBody(ref("NewUser"), examples.NEW_USER),
@@ -73,9 +73,9 @@ async def _fields(
         if field in known or (field in SHOWN and own):
             continue
         if field not in own:
-            problems.append(Problem(field[:50], f"is no field of a user; known: {', '.join(FIELDS)}"))
+            problems.append(Problem(field[:50], f"is not a field of a user; known fields: {', '.join(FIELDS)}"))
         elif value != own[field]:
-            problems.append(Problem(field, f"is {own[field]}, and cannot be changed"))
+            problems.append(Problem(field, f"is {own[field]} and cannot be changed"))
     if problems:
         try:
             check(known, await ask.own.now())
@@ -88,8 +88,8 @@ async def _fields(
 @operations.add(
     "GET",
     "/v1/users",
-    {200: DescribedResponse("A page, the newest first", USER_PAGE.struct, examples.page("users", examples.USER))},
-    query={"key": name("key", description="Only the one whom your system calls so"), **PAGING_BY_ID},
+    {200: DescribedResponse("A page, newest first", USER_PAGE.struct, examples.page("users", examples.USER))},
+    query={"key": name("key", description="Only the user with this key"), **PAGING_BY_ID},
 )
 async def list_users(ask: ApiRequest) -> ApiResponse:
     """List users."""
@@ -127,8 +127,8 @@ async def get_user(ask: ApiRequest) -> ApiResponse:
 async def change_user(ask: ApiRequest) -> ApiResponse:
     """Change some fields of a user; the others stay.
 
-    Of `attributes`, those that are given change, and null takes one away. What has not started follows: its time, its
-    words, its zone. What is under way is delivered as it was.
+    In `attributes`, the given ones change, and null removes one. Events that have not started are updated: their time,
+    message and zone. Running events are delivered unchanged.
     """
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     own = {"id": there.id, "tenant": there.tenant}
@@ -140,12 +140,12 @@ async def change_user(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "DELETE",
     "/v1/users/{id}",
-    {200: DescribedResponse("As it was", USER_JSON.struct, examples.USER)},
+    {200: DescribedResponse("The deleted user", USER_JSON.struct, examples.USER)},
     conflicts=True,
     guarded=True,
 )
 async def delete_user(ask: ApiRequest) -> ApiResponse:
-    """Delete a user. Their future events are cancelled; one that is under way goes on to its end."""
+    """Delete a user. Future events of the user are cancelled; running events finish."""
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
     tag = expected(ask, user_tag(there))
     return ApiResponse(
@@ -158,7 +158,7 @@ async def delete_user(ask: ApiRequest) -> ApiResponse:
     "/v1/users/{id}/events",
     {
         200: DescribedResponse(
-            "A page, the newest first", EVENT_PAGE.struct, examples.page("events", examples.EVENT, next_after=None)
+            "A page, newest first", EVENT_PAGE.struct, examples.page("events", examples.EVENT, next_after=None)
         )
     },
     query=PAGING_BY_ID,
@@ -173,11 +173,15 @@ async def list_users_events(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "GET",
     "/v1/users/{id}/history",
-    {200: DescribedResponse("A page, the oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY))},
+    {
+        200: DescribedResponse(
+            "A page of the history, oldest first", HISTORY_PAGE.struct, examples.page("history", examples.ENTRY)
+        )
+    },
     query=PAGING,
 )
 async def user_history(ask: ApiRequest) -> ApiResponse:
-    """List what was done to a user. What became of their events is in theirs."""
+    """List what was done to a user. The history of each event is read separately."""
     return await page_of_history(
         ask,
         lambda skip, limit: ask.own.users.history_page(id_of(ask), tenant=ask.tenant, skip=skip, limit=limit),
@@ -187,11 +191,11 @@ async def user_history(ask: ApiRequest) -> ApiResponse:
 @operations.add(
     "POST",
     "/v1/users/import",
-    {200: DescribedResponse("What became of each, in order", UserResults, examples.USER_RESULTS)},
+    {200: DescribedResponse("The result for each user, in the same order", UserResults, examples.USER_RESULTS)},
     takes=RequestBody(ref("NewUsers"), {"users": [examples.NEW_USER, {"first_name": "Ada"}]}, BULK_BODY_BYTES),
 )
 async def import_users(ask: ApiRequest) -> ApiResponse:
-    """Add many users. One whose key is known is changed; one that is bad does not harm the others."""
+    """Add many users. A user with an existing key is changed. An invalid user does not affect the others."""
     written = ask.body.get("users") if isinstance(ask.body, dict) else None
     if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"users"}:
         message = f'expected an object {{"users": [...]}} with 1 to {MOST_BULK:,} of them, and nothing else'

@@ -31,7 +31,7 @@ SLICE_BYTES = 16 * 1024
 """Bytes that are scanned before other tasks of the event loop get their turn."""
 
 HALF_A_CHARACTER = (
-    "a character is written by half, as \\ud800 without what follows it: write both halves, or the character itself"
+    "has half of a surrogate pair, such as \\ud800 without the second half: write both halves, or the character itself"
 )
 
 BODY_TIMEOUT_S = 30.0
@@ -61,7 +61,7 @@ async def read_body(request: Request, most: int) -> bytes:
             408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s", headers={"Connection": "close"}
         ) from None
     except ClientDisconnect:
-        raise RefusedRequest(400, "the connection ended before the body did") from None
+        raise RefusedRequest(400, "the connection ended before the whole body arrived") from None
     return b"".join(parts)
 
 
@@ -81,7 +81,7 @@ async def read_json(request: Request, body: bytes, required: bool) -> Any:
         return _decoded(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         told = _told(error, body)
-        raise RefusedRequest(400, f"the body is not JSON: {told}", [Problem("body", told)]) from None
+        raise RefusedRequest(400, f"the body is not valid JSON: {told}", [Problem("body", told)]) from None
 
 
 def _told(error: Exception, body: bytes) -> str:

@@ -16,16 +16,14 @@ def if_match_problems(request: Request) -> list[Problem]:
     written = request.headers.get("if-match")
     if written is None or all(tag == "*" or _is_tag(tag) for tag in _tags(written)):
         return []
-    return [Problem("If-Match", 'expected an ETag as it was given, such as "1a2b3c", in its quotes')]
+    return [Problem("If-Match", 'expected the ETag as it was received, with its quotes, such as "1a2b3c"')]
 
 
 def unheeded(request: Request, heeds_if_match: bool) -> list[Problem]:
     """Problems for conditional headers that this operation does not support: a client that sends one relies on it."""
     known = {"If-Match"} if heeds_if_match else set()
     return [
-        Problem(
-            name, "is not heeded here: PUT, PATCH and DELETE of schedules and users take If-Match; leave it out else"
-        )
+        Problem(name, "is not supported here, only for PUT, PATCH and DELETE of schedules and users: remove the header")
         for name in CONDITIONS
         if name not in known and name in request.headers
     ]
@@ -44,7 +42,7 @@ def expected(ask: ApiRequest, current: str | None) -> str | None:
     wanted = _tags(written)
     if current is not None and (wanted == ["*"] or f'"{current}"' in wanted):
         return current
-    raise Stale("it has changed since you read it, or is not there: read it again, and change that")
+    raise Stale("it has changed since you read it, or does not exist: read it again, then repeat the change")
 
 
 def _is_tag(written: str) -> bool:

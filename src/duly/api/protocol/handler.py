@@ -173,7 +173,7 @@ class RequestHandler:
 
 
 def _not_open() -> RefusedRequest:
-    told = "the Duly behind this API is not open: open it where the application starts"
+    told = "the Duly object of this API is not open: open it when the application starts"
     return RefusedRequest(503, told, headers={"Retry-After": RETRY_AFTER})
 
 
@@ -239,9 +239,7 @@ def _check_address(request: Request) -> None:
         except UnicodeDecodeError:
             readable = False
         if not readable:
-            raise RefusedRequest(
-                400, "the address is not text in UTF-8: write each name with its characters percent-encoded"
-            )
+            raise RefusedRequest(400, "the address is not valid UTF-8: percent-encode the names in it")
 
 
 def _key(request: Request) -> str | None:
@@ -253,7 +251,7 @@ def _key(request: Request) -> str | None:
 
 def _refuse(body: bytes) -> Any:
     if body.strip():
-        raise RefusedRequest(400, "this takes no body", [Problem("body", "must be empty")])
+        raise RefusedRequest(400, "this request takes no body", [Problem("body", "must be empty")])
     return None
 
 

@@ -66,5 +66,5 @@ def _passed(page: RequestedPage) -> int:
     if page.after is None:
         return 0
     if not page.after.isdecimal() or len(page.after) > 9:
-        raise Invalid([Problem("cursor", "is not one that this list gave")])
+        raise Invalid([Problem("cursor", "is not a cursor of this list: send next_cursor unchanged")])
     return int(page.after)

@@ -33,10 +33,10 @@ MOST_PROBLEMS_OF_ONE_ITEM = 10
 
 RETRY_AFTER = "1"
 MAY_BE = (
-    "the database was lost while this was being stored: it may have been carried out. Look whether it was, or ask "
-    "again with the same Idempotency-Key."
+    "the connection to the database was lost while the request was being stored: it may have been carried out. "
+    "Check whether it was, or repeat the request with the same Idempotency-Key."
 )
-BUG = "an error in the server, which has logged it under this request's id"
+BUG = "internal server error: the server's log has the details under this request_id"
 
 
 class RefusedRequest(DulyError):
@@ -102,7 +102,7 @@ def problem_of(error: DulyError) -> ApiResponse:
     if isinstance(error, Invalid):
         count = len(error.problems)
         told = f"{count} problem{'' if count == 1 else 's'}, and nothing was changed"
-        first = f"; the first {MOST_PROBLEMS} are told" if count > MOST_PROBLEMS else ""
+        first = f"; the first {MOST_PROBLEMS} are listed" if count > MOST_PROBLEMS else ""
         return problem(422, told + first, error.problems)
     for kind, status in _STATUSES:
         if isinstance(error, kind):
@@ -114,7 +114,7 @@ def _told(error: DulyError) -> str:
     """The error's message. Messages about the database are only for the people who run it, so callers get a general
     one."""
     if isinstance(error, StoreError):
-        return "the database cannot be used just now; nothing was changed. Try again in a moment."
+        return "the database is not available at the moment; nothing was changed. Try again in a few seconds."
     return str(error)
 
 

@@ -49,7 +49,7 @@ def any_place(path: str, written: str) -> str | Problem:
 def id_place(path: str, written: str) -> str | Problem:
     if is_id(written.lower()):
         return written.lower()
-    return Problem(path, f"{written!r:.60} is no id: expected a UUID")
+    return Problem(path, f"{written!r:.60} is not an id: expected a UUID")
 
 
 def name_place(path: str, written: str) -> str | Problem:
@@ -73,7 +73,7 @@ class RequestedPage:
             else:
                 self.limit = limit
         if "cursor" in query and "after" in query:
-            problems.append(Problem("after", "goes without a cursor: give one of the two"))
+            problems.append(Problem("after", "cannot be used together with a cursor: give one of them"))
         for path, read in (("cursor", self._read), ("after", str)):
             if path in query:
                 after = read(query[path])

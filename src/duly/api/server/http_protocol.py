@@ -16,10 +16,8 @@ from duly.ids import new_id
 LARGEST_HEAD_BYTES = 64 * 1024
 """Bytes of a request's first line and headers."""
 
-TOO_LARGE = (
-    f"the request's head is larger than {LARGEST_HEAD_BYTES // 1024} KB: send less in its address and its headers"
-)
-NO_HOST = "the request has no Host header, and HTTP/1.1 asks for one"
+TOO_LARGE = f"the request's head is larger than {LARGEST_HEAD_BYTES // 1024} KB: shorten the address or the headers"
+NO_HOST = "the request has no Host header: HTTP/1.1 requires one"
 TWO_HOSTS = "the request has more than one Host header: send one"
 HEADER_SEPARATOR_BYTES = len(": \r\n")
 """Bytes around a header's name and value."""
@@ -136,7 +134,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if not self.transport.is_closing():
-            self._refuse(431 if self._problem == TOO_LARGE else 400, self._problem or "this is no HTTP request")
+            self._refuse(
+                431 if self._problem == TOO_LARGE else 400, self._problem or "this is not a valid HTTP request"
+            )
 
     def _wait(self) -> None:
         self._waiting = self.loop.call_later(SLOW_CLIENT_TIMEOUT_S, self._end)

@@ -38,8 +38,8 @@ FAMILIES = (
 """Prefixes of further such headers."""
 
 KEY_FIRST = (
-    "without API keys only this machine itself is served: make one with `duly keys create`, and send it as "
-    "Authorization: Bearer …"
+    "until there is an API key, only direct requests from this machine are served: create a key with `duly "
+    "keys create`, and send it in the header Authorization: Bearer …"
 )
 
 IPV6_CUSTOMER_BITS = 64
@@ -53,9 +53,9 @@ def refuse_proxies(request: Request) -> None:
     looks the same as a client."""
     through = next((name for name in request.headers if name in HEADERS or name.startswith(FAMILIES)), None)
     if through is not None:
-        raise Forbidden(f"the header {through.title()} says that this came through a proxy, and {KEY_FIRST}")
+        raise Forbidden(f"the header {through.title()} shows that this request came through a proxy, and {KEY_FIRST}")
     if request.scope.get("http_version") in ("0.9", "1.0"):
-        raise Forbidden(f"HTTP/1.0 is what proxies speak, and {KEY_FIRST}")
+        raise Forbidden(f"this request uses HTTP/1.0, as some proxies do, and {KEY_FIRST}")
 
 
 def whose_address(request: Request, trusted: Sequence[Network]) -> str:

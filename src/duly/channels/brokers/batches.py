@@ -74,7 +74,9 @@ class Batches(Generic[T]):
                 return [BrokerDown(lack)] * len(batch)
             return [MessageDeferred(f"not sent: {describe_without_paths(error)}")] * len(batch)
         if len(answers) != len(batch):
-            return [MessageDeferred(f"{len(batch)} were sent together, and {len(answers)} answers came")] * len(batch)
+            return [
+                MessageDeferred(f"{len(batch)} messages were sent together, but {len(answers)} answers came")
+            ] * len(batch)
         return answers
 
     def _next(self) -> list[WaitingMessage[T]]:

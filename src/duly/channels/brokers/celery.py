@@ -153,7 +153,7 @@ class Celery:
     def _meaning(self, error: Exception) -> Exception:
         told = f"Celery: {describe_without_paths(error)}"
         if isinstance(error, MessageNacked):
-            return MessageDeferred("Celery: the queue did not take the task: is it full?")
+            return MessageDeferred("Celery: the queue did not accept the task: check whether it is full")
         if isinstance(error, self._connection.channel_errors):
             try:
                 self._renew()

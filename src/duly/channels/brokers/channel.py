@@ -256,7 +256,7 @@ def end_if_cancelled() -> None:
 def _told(error: Exception) -> str:
     """The error in one line, without the password that a URL in it may contain."""
     if isinstance(error, TimeoutError) and not str(error):
-        return "it does not answer in time"
+        return "it did not answer in time"
     if (lack := exhausted(error)) is not None:
         return lack
     said = str(error) if isinstance(error, DulyError | BrokerDown) else describe_without_paths(error)

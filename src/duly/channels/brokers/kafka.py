@@ -68,7 +68,7 @@ class Kafka:
         try:
             await producer.start()
         except KafkaConnectionError as error:  # the library raises the same error for a wrong password
-            said = " or none takes the credentials in its URL" if "sasl_mechanism" in self._options else ""
+            said = " or accepts the credentials in its URL" if "sasl_mechanism" in self._options else ""
             raise BrokerDown(f"Kafka: no broker can be reached{said} ({error})") from error
 
     async def publish(self, where: Mapping[str, Any], message: BrokerMessage) -> None:

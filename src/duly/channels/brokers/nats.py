@@ -158,7 +158,7 @@ class Nats:
         most = self.connection.max_payload
         size = len(message.body) + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) + 12
         if size > most:
-            raise MessageRefused(f"is larger than what the server takes ({most:,} bytes)")
+            raise MessageRefused(f"is larger than the server accepts ({most:,} bytes)")
 
     async def ping(self) -> None:
         await self.connection.flush()
@@ -231,7 +231,7 @@ def _hear(ended: "asyncio.Future[Any]") -> None:
 
 def _read_answer(subject: str, answer: Msg) -> None:
     if answer.headers and answer.headers.get(STATUS) == NO_STREAM:
-        raise NoStream(f"no stream takes {subject!r}: add one that has this subject")
+        raise NoStream(f"no stream has the subject {subject!r}: create a stream with it")
     error = _decode(answer.data).error if b'"error"' in answer.data else None
     if error is not None:
         raise (MessageRefused if error.err_code in PERMANENT_ERRORS else MessageDeferred)(

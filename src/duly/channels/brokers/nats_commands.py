@@ -65,8 +65,12 @@ class Denied(BrokerDown):
     """This user may not publish pull requests, or may not publish acknowledgements."""
 
     def __init__(self, subject: str, *, to_acknowledge: bool) -> None:
-        harm = "commands that are stored come again and again" if to_acknowledge else "no commands come"
-        super().__init__(f"NATS: this user may not publish to {subject!r}, so {harm}")
+        harm = (
+            ("commands that are already stored are redelivered again and again")
+            if to_acknowledge
+            else "no commands can be received"
+        )
+        super().__init__(f"NATS: the user has no permission to publish to {subject!r}, so {harm}")
         self.to_acknowledge = to_acknowledge
 
 
@@ -165,7 +169,9 @@ class NatsCommands:
         self._puller = None
         if isinstance(error, Denied):
             if not (self._acknowledged if error.to_acknowledge else self._pulled):
-                raise Misuse(f"{error}. Let it, as its documentation says") from error
+                raise Misuse(
+                    f"{error}. Grant the permission; the documentation of the timer service lists all that are needed"
+                ) from error
             self._doubtful = self._doubtful or error.to_acknowledge
             puller.client.give_up(str(error))
             self._link.doubt()
@@ -315,7 +321,7 @@ class Puller:
             headers = message.headers or {}
             self._asked = 0
             if headers.get(STATUS) not in PULL_ENDED:
-                self._broken = BrokerDown(f"JetStream: {headers.get('Description') or 'the consumer is gone'}")
+                self._broken = BrokerDown(f"JetStream: {headers.get('Description') or 'the consumer was deleted'}")
         self._news.set()
 
     def _forbidden(self, subject: str) -> None:

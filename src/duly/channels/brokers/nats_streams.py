@@ -88,7 +88,7 @@ async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
     except APIError as error:
         if error.code in (None, 503) and error.err_code in NOT_ENABLED:
             raise NoJetStream(
-                "this NATS server has no JetStream: start it with -js, or let TIMER_BROKER_URL name one that has"
+                "this NATS server has no JetStream: start it with -js, or set TIMER_BROKER_URL to a server that has it"
             ) from error
         told = f"JetStream: {error.description} ({error.err_code})"
         if (error.code or 500) >= 500 or error.err_code in TEMPORARY_ERRORS:
@@ -96,8 +96,10 @@ async def sorted_refusals(client: Nats) -> AsyncIterator[None]:
         raise Misuse(f"{told}. The timer service needs streams for {COMMANDS}, {REJECTED} and {EVENTS}") from error
     except NoAnswer as error:
         if "permissions violation" in str(client.said).lower():
-            told = f"{client.said} (told in small letters, whatever its own are)"
-            raise Misuse(f"{told}. The timer service needs this, see its documentation") from error
+            told = f"{client.said} (shown in lower case)"
+            raise Misuse(
+                f"{told}. The timer service needs this permission; its documentation lists all permissions"
+            ) from error
         raise BrokerDown("JetStream does not answer") from error
     except ConnectionClosedError as error:
         raise BrokerDown(str(error)) from error
@@ -124,7 +126,7 @@ async def remember_ids(client: Nats, found: StreamInfo) -> None:
         return
     try:
         if config.name != FOR_EVENTS.name:
-            raise Misuse("it is not the timer service's own")
+            raise Misuse("it was not created by the timer service")
         await _update(client, str(config.name), duplicate_window=round(window * 1e9))
     except (Misuse, APIError, NoAnswer) as error:
         log.warning(

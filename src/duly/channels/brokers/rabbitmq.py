@@ -97,10 +97,12 @@ class RabbitMq:
             await self._publish_alone(exchange, key, message)
         except PublishError as error:
             raise MessageRefused(
-                f"RabbitMQ: no queue takes {_place(exchange, key)}: declare one, and bind it"
+                f"RabbitMQ: no queue receives {_place(exchange, key)}: declare a queue and bind it"
             ) from error
         except DeliveryError as error:
-            raise MessageDeferred(f"RabbitMQ: a queue did not take {_place(exchange, key)}: is it full?") from error
+            raise MessageDeferred(
+                f"RabbitMQ: a queue did not accept {_place(exchange, key)}: check whether it is full"
+            ) from error
         except PERMANENT_ERRORS as error:
             raise MessageRefused(f"RabbitMQ: {error}") from error
         except ChannelClosed as error:

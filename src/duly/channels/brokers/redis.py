@@ -98,7 +98,7 @@ class Redis:
         except NoPermissionError:
             return
         if role == b"slave":
-            raise BrokerDown("Redis: this server is a replica, which takes no writes")
+            raise BrokerDown("Redis: this server is a replica and accepts no writes: use the URL of the primary")
 
     async def _send(self, commands: list[Command]) -> list[Exception | None]:
         try:
@@ -112,7 +112,9 @@ class Redis:
         except (RedisError, OSError) as error:
             if _size(commands) >= LARGE_BYTES and len(commands) == 1 and await self._answers():
                 return [
-                    MessageDeferred(f"Redis cut off the connection: is it larger than what the server takes? ({error})")
+                    MessageDeferred(
+                        f"Redis closed the connection: the message may be larger than the server accepts ({error})"
+                    )
                 ]
             raise BrokerDown(f"Redis: {describe_without_paths(error)}") from error
 
@@ -136,7 +138,7 @@ def _failure(answer: Any) -> Exception | None:
         return None
     told = f"Redis: {answer}"
     if TOO_LARGE in told:
-        return MessageRefused(f"is larger than what the server takes ({told})")
+        return MessageRefused(f"is larger than the server accepts ({told})")
     if isinstance(answer, ReadOnlyError | MasterDownError):
         return BrokerDown(told)
     if isinstance(answer, MovedError | AskError):

@@ -53,7 +53,10 @@ def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> Bro
     def closed(event: Event, where: Mapping[str, Any]) -> str | None:
         if not (problems := list(allow.problems(event.tenant, name, where))):
             return None
-        return f"not sent: {problems[0]} (it came over HTTP; for its delivery, the worker's own setting counts)"
+        return (
+            f"not sent: {problems[0]} (it was created over HTTP; the worker's own setting decides "
+            "whether it is delivered)"
+        )
 
     return BrokerChannel(BrokerConnection(_opener(name, url)), write, lambda event: where_to(name, event), closed)
 

@@ -189,7 +189,7 @@ def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: OutgoingReque
     error = f"{_named(status)} from {host_of(request.url)}"
     if 300 <= status < 400:
         where = shown(answer.headers.get("Location", "nowhere"))
-        return Rejected(f"{error}: redirects are not followed\nit pointed to {printable(where)}")
+        return Rejected(f"{error}: redirects are not followed\nit redirects to {printable(where)}")
     if snippet := printable(body.decode(errors="replace")):
         error = f"{error}\n{snippet}"
     if status in RETRIED_STATUSES or 500 <= status < 600:
@@ -212,13 +212,13 @@ def _trouble(error: Exception, request: OutgoingRequest, dial: Dial) -> Outcome:
         # The outcome does not show the internal address of a name: users who name targets could map the network.
         log.warning("target.blocked host=%s reason=%r", host, ", ".join(dict.fromkeys(dial.refused)))
         return Rejected(
-            f"blocked: {host} leads to a closed network; if it is to be reached, whoever runs the worker opens it with "
-            "DULY_WEBHOOK_ALLOW"
+            f"blocked: {host} has an address in a network that is not public; to allow it, set "
+            "DULY_WEBHOOK_ALLOW where the worker runs"
         )
     if isinstance(error, AmbiguousHost):  # stored before ambiguous URLs were refused
         return Rejected(f"blocked: {host}: {error}")
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
-        return Rejected(f"blocked: {shown(request.url)!r} is not a URL that can be sent to: {_told(error)}")
+        return Rejected(f"blocked: {shown(request.url)!r} is not a valid URL to send to: {_told(error)}")
     if (what := _what(error)) is None:
         return Failed(f"its answer is not HTTP ({host})\n{_told(error)}", outage=True)
     return Failed(f"{what} ({host})", outage=True)
@@ -236,13 +236,13 @@ def _what(error: Exception) -> str | None:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {CONNECT_TIMEOUT:g} s"
     if isinstance(error, TimeoutError):
-        return "the system has given up on the connection"
+        return "the operating system closed the connection after a time-out"
     if isinstance(error, _CERTIFICATE_ERRORS):
-        return f"its certificate is not to be trusted: {_told(error)}"
+        return f"its certificate is not trusted: {_told(error)}"
     if isinstance(error, _TLS_ERRORS):
         return f"TLS failed: {_told(error)}"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"its name cannot be resolved: {_told(error.os_error)}"
+        return f"its host name cannot be resolved: {_told(error.os_error)}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect: {_told(error.os_error)}"
     if isinstance(error, aiohttp.ServerDisconnectedError):

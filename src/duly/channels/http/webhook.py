@@ -71,9 +71,9 @@ class Webhook:
 def unusable(found: Target | None, channel: str, name: str) -> str | None:
     """The reason why a stored target cannot be used, or None."""
     if found is None:
-        return f"there is no target {name!r}: put it, then replay this event"
+        return f"there is no target {name!r}: create it, then replay this event"
     if found.channel != channel:
-        return f"target {name!r} is for {found.channel}, not for {channel}: put one under another name"
+        return f"target {name!r} is for {found.channel}, not for {channel}: create a target with another name"
     return None
 
 

@@ -98,14 +98,14 @@ class Handlers:
     ) -> None:
         lane = f"{HANDLER}:{type}"
         if lane in self._routes:
-            raise Misuse(f"event type {type!r} has a handler already: register each type once")
+            raise Misuse(f"event type {type!r} already has a handler: register each type only once")
         awaits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async
         )
         if transactional and not awaits:
             raise Misuse(f"the handler of {type!r} is transactional and must be `async def`: it awaits its transaction")
         if deadline <= timedelta():
-            raise Misuse(f"the handler of {type!r} has a deadline of {deadline}: give it some time")
+            raise Misuse(f"the handler of {type!r} has a deadline of {deadline}: it must be more than 0")
         channel = AsyncHandler(type, function) if awaits else ThreadHandler(type, function, self._threads)
         self._routes[lane] = Route(channel, deadline, transactional)
 
@@ -130,6 +130,6 @@ def outcome_of(returned: Any, type_name: str) -> Outcome:
     if inspect.isawaitable(returned):
         return Rejected(f"the handler of {type_name!r} returned an awaitable ({kind}): declare it `async def`")
     return Rejected(
-        f"the handler of {type_name!r} returned {kind}: return nothing when it worked, raise or return "
-        "Failed(…) to try again, or return Rejected(…) to give up"
+        f"the handler of {type_name!r} returned {kind}: return None on success, raise or return Failed(…) "
+        "to retry, or return Rejected(…) to give up"
     )

@@ -20,7 +20,7 @@ Watcher: TypeAlias = Callable[[], None]
 
 UNBOUNDED = sys.maxsize
 
-NO_THREAD = "this machine starts no more threads: raise their limit (ulimit -u, TasksMax=)"
+NO_THREAD = "this machine cannot start more threads: raise the limit (ulimit -u, TasksMax=)"
 
 
 class Threads:
@@ -41,8 +41,8 @@ class Threads:
         if self.hung < self._most_hung():
             return None
         return (
-            f"{self.hung} threads of plain def handlers hang past their deadlines in this process, and no more are "
-            "started: find out what they wait for and give it a time-out, or restart the worker"
+            f"{self.hung} threads of plain def handlers are still running after their deadlines in this "
+            "process, so no more are started: find out what they wait for and give it a time-out, or restart the worker"
         )
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:

@@ -48,8 +48,8 @@ def superseded(stored: Schedule, head: Event | None, now: datetime) -> str:
         owing = sum(one.until > occurrence_of(head).at for one in earlier)
     if owing > MOST_OWING:
         raise Conflict(
-            f"schedule {stored.name!r} owes what {MOST_OWING} rules have named, and cannot remember another one: "
-            "let a worker run, and if it is paused, resume it"
+            f"schedule {stored.name!r} still has due occurrences of {MOST_OWING} earlier rules, and cannot "
+            "be edited again: run a worker and, if the schedule is paused, resume it"
         )
     return msgspec.json.encode(earlier[-max(owing, MOST_EARLIER) :]).decode()
 

@@ -28,8 +28,8 @@ MOST_PIECES = 20
 
 MOVED = {
     "after": "it fires right after the gap",
-    "shift": "it fires as much later as the gap is long",
-    "skip": "it does not fire for that",
+    "shift": "it fires later, by the length of the gap",
+    "skip": "it does not fire then",
 }
 """What happens to an occurrence in a gap, by the policy for gaps."""
 
@@ -149,7 +149,7 @@ def _of_the_clocks(table: Timetable, before: datetime, occurrence: Occurrence) -
         if lost and not rule.spacing:
             when = f"{wall_of(lost[0]):%Y-%m-%d} has no {', '.join(map(_time, lost))}"
             here = gap is piece and not rule.shows(reading)
-            notes.append(f"{when}: {MOVED[rule.dst.gap or rule.usual_gap] if here else 'it does not fire for that'}")
+            notes.append(f"{when}: {MOVED[rule.dst.gap or rule.usual_gap] if here else 'it does not fire then'}")
     return notes
 
 
@@ -196,7 +196,7 @@ def _of_rest(table: Timetable, before: datetime, occurrence: Occurrence) -> list
     if not days:
         return []
     more = " and more" if len(days) > MOST_NAMED else ""
-    return [f"rests on {', '.join(days[:MOST_NAMED])}{more}"]
+    return [f"excluded: {', '.join(days[:MOST_NAMED])}{more}"]
 
 
 def _time(reading: int) -> str:

@@ -101,15 +101,15 @@ class BrokerAllow:
         """The parts of a tenant's broker target that are not open to the tenant."""
         path = f"target.{channel}"
         if not isinstance(said, Mapping):
-            yield Problem(path, f"cannot be read: expected {WORDS[channel].expected}, or an object")
+            yield Problem(path, f"is not valid: expected {WORDS[channel].expected}, or an object")
             return
         if not self._fits(tenant, channel, said):
             fields = [field for field in ADDRESS[channel] if said.get(field)]
             named = " and ".join(f"{field} {str(said[field])!r:.80}" for field in fields) or "this target"
             yield Problem(
                 f"{path}.{fields[-1] if len(fields) == 1 else WORDS[channel].where}",
-                f"{named} is not open over HTTP to tenant {tenant!r}: whoever runs Duly can open it with a pattern in "
-                f"{SETTING}, such as {EXAMPLES[channel]}, or put this from Python, which may name everything",
+                f"tenant {tenant!r} may not use {named} over HTTP: the operator of the server can allow it "
+                f"with a pattern in {SETTING}, such as {EXAMPLES[channel]}; from Python, every address may be used",
             )
         yield from _refused_options(path, channel, said)
 
@@ -135,20 +135,21 @@ def _refused_options(path: str, channel: str, said: Mapping[str, Any]) -> Iterat
     """Options that would affect more than the message itself. No pattern opens them."""
     headers = said.get("headers")
     names = [str(name) for name in headers] if isinstance(headers, Mapping) else []
-    python = "such a target can be put from Python"
+    python = "from Python, such a target may be used"
     if channel == CELERY and str(said.get("task")).startswith(_BUILTIN_TASKS):
         yield Problem(
-            f"{path}.task", f"is a task of Celery itself, and can run any other: over HTTP it is refused; {python}"
+            f"{path}.task",
+            f"is a built-in task of Celery that can run any other task, and is refused over HTTP; {python}",
         )
     if channel == REDIS and said.get("max_length") is not None:
-        message = f"removes entries that are in the stream already, and is refused over HTTP: {python}"
+        message = f"removes existing entries of the stream, and is refused over HTTP; {python}"
         yield Problem(f"{path}.max_length", message)
     for name in names:
         if channel == NATS and name.lower().startswith(_COMMAND_HEADERS):
-            message = f"tells the server what to do with other messages, and is refused over HTTP: {python}"
+            message = f"affects other messages, and is refused over HTTP; {python}"
             yield Problem(f"{path}.headers.{name:.50}", message)
         elif channel == RABBITMQ and name.lower() in _ROUTING_HEADERS:
-            message = f"names further queues, and is refused over HTTP: {python}"
+            message = f"sends the message to further queues, and is refused over HTTP; {python}"
             yield Problem(f"{path}.headers.{name:.50}", message)
 
 
@@ -180,7 +181,7 @@ def _parts(channel: str, rest: str) -> tuple[str, ...]:
     if channel == RABBITMQ:
         return (first, second) if between else ("", rest)
     if not first:
-        raise ValueError("names no task before the slash")
+        raise ValueError("has no task name before the slash")
     return (first, second)
 
 
@@ -191,7 +192,7 @@ def _part(channel: str, text: str) -> Part:
         return Part(tuple(words), _separator(words))
     tokens = text.split(".")
     if not all(tokens) or any(c.isspace() for c in text):
-        raise ValueError("has an empty token, or a space: a subject is tokens with dots between")
+        raise ValueError("has an empty token or a space: a subject consists of tokens separated by dots")
     if any(ANY in token and token != ANY for token in tokens):
         raise ValueError("has a * beside other characters: in NATS, it stands for a whole token")
     if any(REST in token and (token != REST or place + 1 < len(tokens)) for place, token in enumerate(tokens)):
@@ -207,7 +208,7 @@ def _word(found: str) -> tuple[str, bool]:
     if found in ("{{", "}}"):
         return found[0], True
     if found in ("{", "}"):
-        raise ValueError(f"has a brace that is none of {TENANT}: as itself, a brace is written twice")
+        raise ValueError(f"has a brace that is not part of {TENANT}: write a literal brace twice")
     return found, True
 
 
@@ -219,7 +220,7 @@ def _separator(words: list[tuple[str, bool]]) -> str | None:
     if not tenants or not stars:
         return None
     if stars[0] < tenants[0] and tenants[-1] < stars[-1]:
-        raise ValueError(f"has a * on both sides of {TENANT}, so that one address could be open to two tenants")
+        raise ValueError(f"has a * on both sides of {TENANT}, so one address could be allowed for two tenants")
     after = stars[0] > tenants[0]
     run = tenants[0] if after else tenants[-1]
     step = 1 if after else -1
@@ -228,5 +229,8 @@ def _separator(words: list[tuple[str, bool]]) -> str | None:
     word, literal = words[run]
     if not literal:
         both = f"{TENANT}*" if after else f"*{TENANT}"
-        raise ValueError(f"has {both}, which opens to acme what is acme2's: put a character such as : between them")
+        raise ValueError(
+            f"has {both}, which would allow tenant acme the addresses of tenant acme2: put a "
+            "character such as : between them"
+        )
     return word[0] if after else word[-1]

@@ -32,7 +32,7 @@ WORDS = {
         "subject",
         _MESSAGE,
         r"(?!\$|_INBOX\.)[^\s.*>]+(\.[^\s.*>]+)*",  # subjects that begin with $ are commands to the server
-        "a subject such as orders.due, without wildcards, and none of the server's own",
+        "a subject such as orders.due, without wildcards, and not a reserved one",
         frozenset({_TYPE, "nats-msg-id"}),
     ),
     REDIS: BrokerVocabulary(
@@ -155,7 +155,7 @@ def broker_problems(channel: str, spec: Any) -> Iterator[Problem]:
     else:
         yield from _word_problems(f"{path}.{words.where}", said[words.where], words.pattern, words.expected)
     if channel == RABBITMQ and said.get("routing_key") == "" and not said.get("exchange"):
-        yield Problem(f"{path}.routing_key", "is empty, which names no queue: it takes one, or an exchange")
+        yield Problem(f"{path}.routing_key", "is empty: give the name of a queue, or an exchange")
     for name in (name for name in words.more if name in said):
         yield from _more_problems(f"{path}.{name}", name, said[name], words)
 
@@ -176,7 +176,7 @@ def _more_problems(path: str, name: str, written: Any, words: BrokerVocabulary) 
 
 def _own_header_problems(path: str, headers: Mapping[Any, Any], words: BrokerVocabulary) -> Iterator[Problem]:
     for name in (str(name) for name in headers if str(name).lower() in words.own):
-        yield Problem(f"{path}.{name:.50}", "is said by every message, and cannot be given")
+        yield Problem(f"{path}.{name:.50}", "is set by Duly in every message and cannot be given")
     if sum(len(str(name)) + len(str(value)) for name, value in headers.items()) > MOST_HEADER_CHARACTERS:
         yield Problem(path, f"have more than {MOST_HEADER_CHARACTERS:,} characters in all")
 

@@ -120,7 +120,7 @@ def destination_of(target: Any) -> str | None:
     return None if url is None else origin_of(url)
 
 
-AMBIGUOUS = "has a host name that is one host by IDNA 2003 and another by IDNA 2008: write it as xn--…"
+AMBIGUOUS = "has a host name with two meanings (IDNA 2003 and IDNA 2008): write it in the form xn--…"
 AMBIGUOUS_CHARACTERS = re.compile("[ß\u1e9e\u03c2\u200c\u200d]")
 """Characters that IDNA 2003, built into Python, turns into ss, a plain sigma or nothing, while IDNA 2008, used by HTTP
 clients, keeps them. So a webhook to straße.example was signed for strasse.example and sent to xn--strae-oqa.example,
@@ -208,7 +208,7 @@ def spec_problems(channel: str, spec: Any) -> Iterator[Problem]:
     if unknown := sorted(str(name) for name in set(spec) - set(known)):
         yield Problem(f"{path}.{unknown[0]:.50}", f"is not known; known: {', '.join(known)}")
     if ("url" in spec) == ("target" in spec):
-        yield Problem(path, "needs one of url (where it goes) and target (the name of a stored target)")
+        yield Problem(path, "needs either url or target (the name of a stored target)")
     if "target" in spec:
         yield from _named_problems(path, channel, spec)
     elif "url" in spec:
@@ -220,7 +220,7 @@ def _named_problems(path: str, channel: str, spec: Mapping[str, Any]) -> Iterato
     yield from target_name_problems(f"{path}.target", spec["target"])
     allowed = {"target", "body"} if channel == HTTP else {"target"}
     if more := sorted(str(name) for name in set(spec) - allowed - {"url"}):
-        yield Problem(f"{path}.{more[0]:.50}", "is the stored target's to say: change it there")
+        yield Problem(f"{path}.{more[0]:.50}", "is set in the stored target: change it there")
 
 
 def request_problems(path: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -255,20 +255,23 @@ def url_problems(path: str, url: Any) -> Iterator[Problem]:
 
 def _part_problem(parts: SplitResult) -> str | None:
     if parts.scheme not in ("http", "https"):
-        return "is no http or https URL"
+        return "is not an http or https URL"
     if not parts.hostname:
-        return "names no host"
+        return "has no host"
     if parts.username is not None or parts.password is not None:
-        return "has credentials in it, which would be shown wherever it is: send them in a header of a stored target"
+        return (
+            "contains credentials, which would be visible wherever the URL is shown: send them in a "
+            "header of a stored target"
+        )
     if "\\" in parts.netloc:
-        return "has a backslash in its host, which some take for the end of it"
+        return "has a backslash in its host, which programs interpret differently: remove it"
     if parts.fragment:
         return "has a fragment (#…), which is never sent"
     try:
         if parts.port == 0:
             return "has the port 0"
     except ValueError:
-        return "has a port that is no number from 1 to 65535"
+        return "has an invalid port: expected a number from 1 to 65535"
     return _host_problem(parts.hostname)
 
 
@@ -278,7 +281,7 @@ def _host_problem(name: str) -> str | None:
     try:
         name.encode("idna")
     except UnicodeError:
-        return "has a host name that cannot exist"
+        return "has an invalid host name"
     return None
 
 
@@ -298,7 +301,9 @@ def shown(url: str) -> str:
 
 def target_name_problems(path: str, name: Any) -> Iterator[Problem]:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        yield Problem(path, f"{name!r:.60} is no name of a target: 1 to 100 letters, digits, dots, dashes, underscores")
+        yield Problem(
+            path, f"{name!r:.60} is not a valid target name: use 1 to 100 letters, digits, dots, dashes or underscores"
+        )
 
 
 def _timeout_problems(path: str, written: Any) -> Iterator[Problem]:
@@ -314,18 +319,18 @@ def _timeout_problems(path: str, written: Any) -> Iterator[Problem]:
 
 def header_problems(path: str, headers: Any) -> Iterator[Problem]:
     if not isinstance(headers, dict):
-        yield Problem(path, f"expected an object of names and values, not {type(headers).__name__}")
+        yield Problem(path, f"expected an object with names and values, not {type(headers).__name__}")
         return
     if len(headers) > MOST_HEADERS:
         yield Problem(path, f"has {len(headers)} headers; at most {MOST_HEADERS}")
     seen: set[str] = set()
     for name, value in headers.items():
         if not isinstance(name, str) or not _TOKEN.fullmatch(name) or len(name) > LONGEST_NAME:
-            yield Problem(path, f"{name!r:.50} is no name of a header")
+            yield Problem(path, f"{name!r:.50} is not a valid header name")
         elif name.lower() in seen:
-            yield Problem(f"{path}.{name}", "is there twice: names of headers are the same in capitals")
+            yield Problem(f"{path}.{name}", "is given twice: upper and lower case make no difference in header names")
         elif name.lower() in OURS:
-            yield Problem(f"{path}.{name}", "is set by the connection itself, and cannot be given")
+            yield Problem(f"{path}.{name}", "is set by the connection and cannot be given")
         elif not isinstance(value, str):
             yield Problem(f"{path}.{name}", f"expected text, not {type(value).__name__}")
         elif len(value) > LONGEST_HEADER or not all(c == "\t" or " " <= c <= "~" for c in value):

@@ -23,7 +23,7 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """An error, as RFC 9457 writes it."""
+    """An error, as a problem document (RFC 9457)."""
 
     type: str
     title: str
@@ -34,7 +34,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerResult(msgspec.Struct, frozen=True):
-    """What became of one timer of many."""
+    """The result for one timer of a bulk request."""
 
     status: Literal["created", "changed", "unchanged", "refused"]
     id: Id | None
@@ -43,7 +43,7 @@ class TimerResult(msgspec.Struct, frozen=True):
 
 
 class TimerResults(msgspec.Struct, frozen=True):
-    """What became of many timers, in their order."""
+    """The results of a bulk request, in the order of its timers."""
 
     created: FromZero
     changed: FromZero
@@ -53,7 +53,7 @@ class TimerResults(msgspec.Struct, frozen=True):
 
 
 class UserResult(msgspec.Struct, frozen=True):
-    """What became of one user of many."""
+    """The result for one user of a bulk request."""
 
     status: Literal["added", "changed", "unchanged", "refused"]
     id: Id | None
@@ -62,7 +62,7 @@ class UserResult(msgspec.Struct, frozen=True):
 
 
 class UserResults(msgspec.Struct, frozen=True):
-    """What became of many users, in their order."""
+    """The results of a bulk request, in the order of its users."""
 
     added: FromZero
     changed: FromZero
@@ -72,7 +72,7 @@ class UserResults(msgspec.Struct, frozen=True):
 
 
 class KnownType(msgspec.Struct, frozen=True):
-    """A kind of events: one of users' calendars, or one that has a handler."""
+    """An event type: one of users' calendars, or one with a handler."""
 
     name: str
     source: Literal["calendar", "handler"]
@@ -80,7 +80,7 @@ class KnownType(msgspec.Struct, frozen=True):
 
 
 class KnownTypes(msgspec.Struct, frozen=True):
-    """The kinds of events that a server knows, in the order of names."""
+    """The event types that a server knows, ordered by name."""
 
     event_types: list[KnownType]
 
@@ -93,7 +93,7 @@ class DeletedSchedule(msgspec.Struct, frozen=True):
 
 
 class ReleasedEvents(msgspec.Struct, frozen=True):
-    """How many events may go to a target again that is no longer parked."""
+    """The number of events that were released when a target was enabled."""
 
     name: str
     events: FromZero

@@ -23,7 +23,7 @@ NULL = b"null"
 ANYTHING = msgspec.Meta(description="Any JSON, at most 1 MB and 100 levels deep")
 AN_OBJECT = msgspec.Meta(extra_json_schema={"type": "object"})
 MAYBE_AN_OBJECT = msgspec.Meta(extra_json_schema={"type": ["object", "null"]})
-CURSOR = Annotated[str | None, msgspec.Meta(description="For what comes next; null at the end")]
+CURSOR = Annotated[str | None, msgspec.Meta(description="Cursor of the next page; null on the last page")]
 
 Told = Mapping[str, Any]
 

@@ -25,7 +25,7 @@ def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str
     problems = _unknown(written)
     own = written.get("key")
     if own is not None and key is not None and own != key:
-        problems.append(Problem("key", f"{own!r:.50} is not {key!r:.50}, which the address says"))
+        problems.append(Problem("key", f"{own!r:.50} is not the key in the address, {key!r:.50}"))
     if written.get("type") is None:
         problems.append(Problem("type", "is missing"))
     due = _due(written, problems)
@@ -58,7 +58,7 @@ def _unknown(written: Mapping[Any, Any]) -> list[Problem]:
 def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
     given = [field for field in ("due_at", "after") if written.get(field) is not None]
     if len(given) != 1:
-        said = "is given beside after: give one of them" if given else "is missing: give it, or after"
+        said = "cannot be given together with after: give one of them" if given else "is missing: give due_at or after"
         problems.append(Problem("due_at", said))
         return PLACEHOLDER_DUE
     [field] = given

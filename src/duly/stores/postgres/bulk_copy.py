@@ -93,7 +93,7 @@ def _conflict_of_keys() -> Iterator[None]:
         yield
     except Exception as error:
         if sqlstate_of(error) == UNIQUE_VIOLATION:
-            raise Conflict("another user has just got one of these keys: try again") from error
+            raise Conflict("another request has just created a user with one of these keys: try again") from error
         raise
 
 

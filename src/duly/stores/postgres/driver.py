@@ -220,7 +220,7 @@ def translation_of(error: Exception) -> StoreError | Conflict | None:
         case asyncpg.InsufficientPrivilegeError():
             return StoreError(f"{error}: grant it to the user in the database URL, or name another user")
         case asyncpg.UniqueViolationError():
-            return Conflict(f"{error}: somebody else has just stored the same; try again")
+            return Conflict(f"{error}: another request has just stored the same; try again")
         case asyncpg.DiskFullError():
             return NotWritable(f"PostgreSQL: {error.args[0]}: free some space on the server's disk")
         case asyncpg.ReadOnlySQLTransactionError():

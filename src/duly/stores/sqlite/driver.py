@@ -104,14 +104,14 @@ def translated(path: str, connection: apsw.Connection | None, patience: LockWait
             yield
     except apsw.BusyError as error:
         raise NotWritable(
-            f"{who_holds(path)} has held the write lock on {path} for {round(patience.waited, 2):g} s: "
-            "let it end its transaction or, if it hangs, end it"
+            f"{who_holds(path)} has held the write lock on {path} for {round(patience.waited, 2):g} s: end "
+            "its transaction or, if it hangs, end the process"
         ) from error
     except TRANSIENT as error:
         raise StoreUnavailable(f"{path}: {error}") from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise StoreError(
-            f"{path} is damaged: {error}. Restore a backup, or let sqlite3's .recover save what it can."
+            f"{path} is damaged: {error}. Restore a backup, or recover what is left with .recover of sqlite3."
         ) from error
     except apsw.ReadOnlyError as error:
         raise StoreError(

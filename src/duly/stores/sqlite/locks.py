@@ -58,7 +58,7 @@ def who_holds(path: str) -> str:
     with suppress(OSError):
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
         if state in "Tt":
-            return f"process {pid}, which is stopped (`kill -CONT {pid}` lets it go on),"
+            return f"process {pid}, which is stopped (continue it with `kill -CONT {pid}`),"
     return f"process {pid}"
 
 

@@ -136,7 +136,7 @@ class SqliteStore(SqliteQueries, Autocommit):
             with full_disk_told(self.path, connection):
                 persist(connection, wait)
         except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise StoreError(f"{self.path} is not a Duly database: {error}. Name another file.") from error
+            raise StoreError(f"{self.path} is not a Duly database: {error}. Give another file.") from error
         except (apsw.CantOpenError, OSError) as error:
             raise StoreError(
                 f"cannot open {self.path}: {error}. Check that its folder exists and is writable."
@@ -149,7 +149,9 @@ class SqliteStore(SqliteQueries, Autocommit):
         file = Path(self.path).absolute()
         if not file.parent.is_dir():
             folder = file.parent
-            raise StoreError(f"there is no folder {folder} for the database {file.name}: make it, or correct the path")
+            raise StoreError(
+                f"there is no folder {folder} for the database {file.name}: create it, or correct the path"
+            )
         if not file.exists():
             self.made = file
 
@@ -234,7 +236,7 @@ class SqliteStore(SqliteQueries, Autocommit):
         wait for ever."""
         current = _open_transaction.get()
         if current is not None and current.store is self and not current.ended:
-            raise Misuse("a transaction is open here already, and SQLite has only one writer: pass transaction=tx")
+            raise Misuse("a transaction is already open here, and SQLite has only one writer: pass transaction=tx")
 
     async def _on_writer(self, call: Callable[..., T], *args: Any) -> T:
         self._at_work += 1

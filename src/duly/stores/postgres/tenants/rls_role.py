@@ -54,8 +54,8 @@ async def prepare(connection: Any, lock: int) -> None:
     version = connection.get_server_version()
     if version.major < LEAST_VERSION:
         raise StoreError(
-            f"this is PostgreSQL {version.major}, and the API needs {LEAST_VERSION} or newer to confine its requests "
-            "to their tenants; workers and the command line do not"
+            f"this is PostgreSQL {version.major}, and the API needs {LEAST_VERSION} or newer to keep "
+            "tenants apart; workers and the command line work with older versions"
         )
     for left in reversed(range(MOST_TRIES)):
         try:
@@ -73,8 +73,8 @@ async def prepare(connection: Any, lock: int) -> None:
     if missing := await _missing(connection):
         user = await connection.fetchval("SELECT current_user")
         raise StoreError(
-            f"requests of the API run under the role {ROLE}, and {user} may not prepare that by itself. Let an "
-            "administrator run this once, in this database:\n\n" + "\n".join(f"{one};" for one in missing)
+            f"API requests run under the role {ROLE}, and the user {user} has no right to prepare it. Ask "
+            "an administrator to run this once, in this database:\n\n" + "\n".join(f"{one};" for one in missing)
         )
     await _check(connection)
 
@@ -111,15 +111,16 @@ async def _check(connection: Any) -> None:
     if more := sorted(await _rights(connection) - wanted):
         told = ", ".join(f"{right} on duly.{table}" for table, right in more[:10])
         raise StoreError(
-            f"the role {ROLE}, under which requests of the API run, has rights that it must not have: {told}. Revoke "
+            f"the role {ROLE}, under which API requests run, has rights that it must not have: {told}. Revoke "
             "them from it, from PUBLIC and from roles that it is a member of."
         )
     async with _as_role(connection):
         for table in CONFINED_TABLES:
             if not await connection.fetchval("SELECT row_security_active($1::regclass)", f"duly.{table}"):
                 raise StoreError(
-                    f"row-level security does not bind {ROLE} on duly.{table}: let another role own the tables, "
-                    f"take BYPASSRLS from {ROLE}, and ALTER TABLE duly.{table} ENABLE ROW LEVEL SECURITY"
+                    f"row-level security does not apply to {ROLE} on duly.{table}: make another role the "
+                    f"owner of the tables, remove BYPASSRLS from {ROLE}, and run ALTER TABLE duly.{table} "
+                    "ENABLE ROW LEVEL SECURITY"
                 )
 
 

@@ -199,4 +199,6 @@ def unprepared() -> Iterator[None]:
     try:
         yield
     except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
-        raise StoreError(f"{error}: the role for requests is not prepared; `duly serve` does that at start") from error
+        raise StoreError(
+            f"{error}: the role for API requests is not prepared; `duly serve` prepares it when it starts"
+        ) from error

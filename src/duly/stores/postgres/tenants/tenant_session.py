@@ -100,7 +100,7 @@ class PostgresTenantSession(BulkCopyQueries):
 
     def _require_not_over(self) -> None:
         if self._over:
-            raise Misuse("this request has ended: nothing more can be asked in its name")
+            raise Misuse("this request has ended: it cannot run further queries")
 
     async def _begun(self, searches: bool = False) -> Any:
         self._require_not_over()
@@ -111,7 +111,7 @@ class PostgresTenantSession(BulkCopyQueries):
         elif not is_open(self._connection):
             raise StoreUnavailable(LOST)
         elif self._spoilt or not self._connection.is_in_transaction():  # then role and tenant are no longer set
-            raise Misuse("this request's transaction was ended from within: nothing more can be asked in its name")
+            raise Misuse("this request's transaction was ended from within: it cannot run further queries")
         return self._connection
 
     def _place(self, searches: bool) -> TenantPlace:
