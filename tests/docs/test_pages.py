@@ -76,7 +76,7 @@ def test_the_settings_table_has_each_setting_with_its_default() -> None:
 def test_the_table_of_acts_is_the_lifecycle() -> None:
     written = {
         act: (frozenset(Status(status) for status in before.split(", ")), Status(after))
-        for act, before, after, _ in table("docs/states.md", "Who moves what")
+        for act, before, after, _ in table("docs/states.md", "State transitions")
     }
     assert written == dict(TRANSITIONS)
 
@@ -110,7 +110,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
                     about = subjects.get(ast.unparse(row.elts[0]), written)
                     about |= {ast.literal_eval(row.elts[1])} if isinstance(row.elts[1], ast.Constant) else set()
     of_users.add("halted")  # by the query `note_halted`, which is about users alone
-    assert written - {"halted"} == {cells[0] for cells in table("docs/states.md", "The history")}
+    assert written - {"halted"} == {cells[0] for cells in table("docs/states.md", "History (audit log)")}
     assert of_schedules == {cells[0] for cells in table("docs/states.md", "The history of a schedule")}
     assert of_users == {cells[0] for cells in table("docs/states.md", "The history of a user")}
     assert of_targets == {cells[0] for cells in table("docs/states.md", "The history of a target")}
@@ -127,7 +127,7 @@ def acts_of_targets(call: ast.Call, name: str) -> set[str]:
 
 def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     documented = set(
-        chain.from_iterable(cells[0].split(", ") for cells in table("docs/operations.md", "What to watch"))
+        chain.from_iterable(cells[0].split(", ") for cells in table("docs/operations.md", "Monitoring: what to watch"))
     )
     source = Path(duly.__file__).parent
     code = "".join(
@@ -144,7 +144,7 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
 
 
 def test_the_table_of_figures_has_every_field_of_a_pass() -> None:
-    rows = table("docs/operations.md", "Passes")
+    rows = table("docs/operations.md", "Metrics of a worker pass")
     documented = list(chain.from_iterable(cells[0].split(", ") for cells in rows))
     assert documented == [*PassEnded.__struct_fields__, "recovery"]
 

@@ -135,7 +135,7 @@ async def test_only_a_post_is_a_delivery(post: Post, greetings: Places) -> None:
 
 
 def test_the_table_of_answers_has_each_refusal_with_its_status() -> None:
-    written = [(name, int(status)) for name, status, *_ in table("docs/receiving.md", "What to answer")]
+    written = [(name, int(status)) for name, status, *_ in table("docs/receiving.md", "Status codes to answer with")]
     assert written == [*[(kind.__name__, kind.status) for kind in Refused.__subclasses__()], ("anything else", 500)]
 
 

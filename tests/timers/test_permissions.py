@@ -71,9 +71,11 @@ def documented() -> tuple[Sequence[str], Sequence[str]]:
 
 
 @pytest.mark.parametrize(
-async def test_a_service_without_a_permission_at_the_start_ends_with_what_is_missing(
+    ("subject", "harm"), [(PULL, "no commands can be received"), (ACK, "are redelivered again and again")]
 )
-async def test_who_was_never_let_to_ends_with_what_is_missing(url: str, subject: str, harm: str) -> None:
+async def test_a_service_without_a_permission_at_the_start_ends_with_what_is_missing(
+    url: str, subject: str, harm: str
+) -> None:
     with NatsServer(more=denied(subject)) as server:
         async with Desk(theirs(server)) as desk:
             await desk.send(command("s1", in_seconds(3600)))
