@@ -10,7 +10,7 @@ from tests.conftest import OpenDuly
 from tests.make import HOUR, a_user
 
 CRM = to.webhook(target="crm")
-MISSING = "target.webhook.target: there is no target 'crm' in tenant 'default': put it first"
+MISSING = "target.webhook.target: there is no target 'crm' in tenant 'default': create it first"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def test_an_event_that_names_a_target_which_is_not_there_is_refused(app: D
         lambda: app.every("daily", cron("0 9 * * *"), "greet", target=CRM),
         lambda: app.users.add(**a_user(target=CRM)),
     ):
-        with pytest.raises(Invalid, match="put it first") as refused:
+        with pytest.raises(Invalid, match="create it first") as refused:
             await act()
         assert str(refused.value) == MISSING
     assert not (await app.events.find(limit=10))
@@ -64,7 +64,7 @@ async def test_a_named_target_is_found_in_its_own_tenant_alone(app: Duly) -> Non
 
 async def test_a_user_who_is_given_a_missing_target_is_refused_alone(app: Duly) -> None:
     user = await app.users.add(**a_user(key="ada"))
-    with pytest.raises(Invalid, match="put it first"):
+    with pytest.raises(Invalid, match="create it first"):
         await app.users.update(user.id, target=CRM)
     done = await app.users.import_([a_user(key="ada", target=CRM), a_user(key="bob"), a_user(key="eve", target=CRM)])
     assert (done.added, done.changed, done.refused) == (1, 0, 2)

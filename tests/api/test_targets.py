@@ -219,7 +219,7 @@ async def test_targets_of_the_same_name_in_two_tenants_are_independent(
     assert mine.secret != theirs.secret
     await one_due(app, clock, webhook(target="crm"), tenant="acme")
     await one_due(app, clock, webhook(target="crm"), tenant="globex")
-    with pytest.raises(Invalid, match="there is no target 'only-acme' in tenant 'globex': put it first"):
+    with pytest.raises(Invalid, match="there is no target 'only-acme' in tenant 'globex': create it first"):
         await one_due(app, clock, webhook(target="only-acme"), tenant="globex")
     await app.tick()
     sent = {request.target: request for request in receiver.requests}

@@ -179,7 +179,7 @@ def test_a_schedule_that_somebody_broke_by_hand_is_shown_with_its_error(lite: Sh
     long_ago("sqlite:///duly.db", break_it)
     listed, told = schedules(lite, "list"), schedules(lite, "show", "broken")
     assert re.search(r"broken +error +cron at tea .*Invalid: tea\?", listed)
-    assert "has 2 fields" in told
+    assert "but has 2" in told
     lite.set(COLUMNS="80")
     assert "Invalid: tea?" in schedules(lite, "list")
     assert schedules(lite, "put", "broken", *DAILY).startswith("changed broken")

@@ -181,7 +181,7 @@ def test_an_event_tells_its_destination_and_is_found_by_it(keyed: Shell) -> None
 def test_a_target_that_is_not_there_yet_is_refused(keyed: Shell) -> None:
     done = keyed("at", "+1h", "--type", "x", "--target", "crm", "--tenant", "acme")
     assert (done.code, done.out) == (2, "")
-    assert "there is no target 'crm' in tenant 'acme': put it first" in done.err
+    assert "there is no target 'crm' in tenant 'acme': create it first" in done.err
 
 
 def test_a_schedule_can_go_to_a_target(keyed: Shell) -> None:

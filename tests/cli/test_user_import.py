@@ -92,7 +92,7 @@ def test_bad_lines_are_told_with_all_their_problems_and_the_good_ones_kept(on: S
     assert result.code == 1
     assert result.out.startswith("2 added, 0 changed, 0 unchanged, 2 refused in ")
     first, second = result.err.splitlines()
-    assert first.startswith("line 3: date_of_birth: 1990-02-30 is no date: 1990-02 has 28 days; timezone: ")
+    assert first.startswith("line 3: date_of_birth: 1990-02-30 is not a valid date: 1990-02 has 28 days; timezone: ")
     assert second == "line 4: has 2 columns, but the header has 5"
     assert keys(on) == {"u0", "u2"}
 

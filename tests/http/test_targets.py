@@ -178,7 +178,10 @@ async def test_an_event_that_names_a_deleted_target_becomes_a_dead_letter(shop: 
 
 
 async def test_a_timer_that_names_a_target_which_is_not_there_is_refused_alone(shop: Caller) -> None:
-    told = {"path": "target.webhook.target", "message": "there is no target 'shop' in tenant 'default': put it first"}
+    told = {
+        "path": "target.webhook.target",
+        "message": "there is no target 'shop' in tenant 'default': create it first",
+    }
     refused = await shop("PUT", "/v1/timers/one", TO_SHOP)
     assert (refused.status_code, refused.json()["errors"]) == (422, [told])
     many = await shop.post("/v1/timers", {"timers": [TO_SHOP, {"type": "x", "after": "1h"}, TO_SHOP | {"key": "two"}]})

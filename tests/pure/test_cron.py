@@ -132,9 +132,9 @@ def test_cron_has_no_occurrence_after_the_last_year() -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("", "has 0 fields, not five"),
-        ("* * * *", "has 4 fields, not five"),
-        ("* * * * * * *", "has 7 fields, not five"),
+        ("", "must have five fields, or six with seconds first, but has 0:"),
+        ("* * * *", "must have five fields, or six with seconds first, but has 4:"),
+        ("* * * * * * *", "must have five fields, or six with seconds first, but has 7:"),
         ("60 * * * *", "minute '60': 60 is out of range: 0 to 59"),
         ("* 24 * * *", "hour '24': 24 is out of range: 0 to 23"),
         ("* * 0 * *", "day of month '0': 0 is out of range: 1 to 31"),

@@ -161,7 +161,7 @@ def test_a_name_is_text(written: Any) -> None:
 )
 def test_a_date_that_no_calendar_has_is_refused(field: str, written: str) -> None:
     [(path, message)] = problems(**{field: written}).items()
-    assert (path, message.partition(":")[0]) == (field, f"{written} is no date")
+    assert (path, message.partition(":")[0]) == (field, f"{written} is not a valid date")
 
 
 @pytest.mark.parametrize("field", ["date_of_birth", "anniversary"])

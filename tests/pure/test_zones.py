@@ -73,7 +73,7 @@ def test_the_zones_are_those_of_the_package_and_not_of_the_system() -> None:
         ("../../etc/passwd", "is not a time zone"),
         ("", "write its IANA name, such as Europe/Brussels"),
         ("posixrules", "is not a time zone"),
-        ("GMT+2", "an offset from UTC has no summer time; name a place that has it, such as Europe/Brussels"),
+        ("GMT+2", "an offset from UTC has no summer time; name a place instead, such as Europe/Brussels"),
         ("utc-5", "an offset from UTC has no summer time"),
         ("+02:00", "an offset from UTC has no summer time"),
         ("CST", "write its IANA name"),

@@ -85,7 +85,10 @@ async def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         headers["Allow"] = ", ".join(sorted(_methods(request)))
     where = f"{request.scope.get('root_path', '')}/openapi.json"
-    told = {404: f"there is nothing at this address: {where} describes all addresses", 405: "not by this method"}
+    told = {
+        404: f"there is nothing at this address: {where} describes all addresses",
+        405: f"this address does not support {request.method}: the header Allow lists the supported methods",
+    }
     answer = problem(error.status_code, told.get(error.status_code, str(error.detail)), headers=headers)
     return write(answer, request)
 

@@ -163,7 +163,7 @@ def read_date(field: str, written: Any) -> date | Problem:
         try:
             return date.fromisoformat(written)
         except ValueError as error:
-            return Problem(field, f"{written} is no date: {no_such_day(written, error)}")
+            return Problem(field, f"{written} is not a valid date: {no_such_day(written, error)}")
     return Problem(field, f"expected a date such as 1990-03-15, not {written!r:.50}")
 
 

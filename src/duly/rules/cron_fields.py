@@ -70,7 +70,7 @@ def split_fields(text: object) -> tuple[str, ...]:
     if len(fields) == 6:
         return tuple(fields)
     count = len(fields) if fields != [""] else 0
-    raise _bad(f"has {count} fields, not five, or six with seconds first: write one {EXAMPLE}")
+    raise _bad(f"must have five fields, or six with seconds first, but has {count}: write one {EXAMPLE}")
 
 
 def parse_field(field: Field, text: str, problems: list[Problem]) -> Days:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-EXAMPLES = "write such as 2026-12-24, 2026-12-24/2027-01-02, 12-25, SAT, holidays:BE or holidays:US-CA"
+EXAMPLES = "write, for example, 2026-12-24, 2026-12-24/2027-01-02, 12-25, SAT, holidays:BE or holidays:US-CA"
 HOLIDAYS = "holidays:"
 
 Rests = Callable[[date], bool]

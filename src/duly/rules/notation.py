@@ -174,7 +174,7 @@ def _parse_once(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rule
     if timezone is None:
         raise _bad("at", f"{at.isoformat()} has no zone: end it with Z or an offset, or give a timezone")
     if at.microsecond or not 1970 <= at.year <= 9998:
-        raise _bad("at", f"{at.isoformat()}: a local time has whole seconds, and a year from 1970 on")
+        raise _bad("at", f"{at.isoformat()}: a local time must have whole seconds and a year from 1970")
     return OnceLocal(at, timezone=timezone, dst=dst, by_date=_by_date(written))
 
 
@@ -226,7 +226,7 @@ def _parse_rrule(written: dict[str, Any], timezone: str | None, dst: Dst) -> Rul
     if start is not None and start.tzinfo is not None and timezone is not None:
         start = to_wall(start, timezone)
     if start is not None and (start.microsecond or not 1970 <= start.year <= 9998):
-        raise _bad("start", f"{start.isoformat()}: a start has whole seconds, and a year from 1970 on")
+        raise _bad("start", f"{start.isoformat()}: a start must have whole seconds and a year from 1970")
     rule = RRule(text._replace(start=None), start, timezone=timezone, dst=dst, by_date=_by_date(written))
     if rule.by_date and rule.spacing:
         raise _bad(

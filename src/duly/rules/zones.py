@@ -181,7 +181,7 @@ def zone_warning(name: str | None) -> str | None:
 
 def _meant(name: object) -> str:
     if OFFSET.fullmatch(str(name).strip().lower()):
-        return ": an offset from UTC has no summer time; name a place that has it, such as Europe/Brussels"
+        return ": an offset from UTC has no summer time; name a place instead, such as Europe/Brussels"
     known = {known.lower(): known for known in names() if not OFFSET.fullmatch(known.lower())}
     by_city = {known.rpartition("/")[2]: known for known in known}
     asked = str(name).strip().lower().replace(" ", "_")[:60]

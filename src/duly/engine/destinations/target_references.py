@@ -54,5 +54,5 @@ def _problem(event: Event | NewEvent, where: str) -> Problem:
 def target_missing(target: object, tenant: str, where: str = "") -> Problem:
     channel, name = named(target) or ("webhook", "")
     return Problem(
-        f"{where}target.{channel}.target", f"there is no target {name!r:.100} in tenant {tenant!r}: put it first"
+        f"{where}target.{channel}.target", f"there is no target {name!r:.100} in tenant {tenant!r}: create it first"
     )
