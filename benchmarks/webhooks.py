@@ -51,7 +51,7 @@ async def _bare(receiver: Healthy, url: str, events: int) -> tuple[float, Usage]
 
         async def post(numbers: Iterator[int]) -> None:
             for _ in numbers:
-                event = _event(receiver.url)
+                event = _event()
                 body = standard_body(event)
                 headers = signed_headers(event, body, ["whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"], JSON)
                 async with session.post(receiver.url, data=body, headers=headers, allow_redirects=False) as answer:
@@ -85,11 +85,13 @@ async def _engine(receiver: Healthy, url: str, events: int) -> tuple[float, Usag
     return took, usage
 
 
-def _event(url: str) -> Event:
+def _event() -> Event:
     """An event as a claim returns it."""
     now = datetime.now(UTC)
     return Event(
-        new_id(), "default", TYPE, "webhook", Status.PROCESSING, now, now, 2, 0, 0, 1,
-        '{"invoice":7,"amount":"12.50","currency":"EUR"}', None, None, None, None, None, None, False, None, None, now,
-        now, None, None,
+        id=new_id(), tenant="default", type=TYPE, lane="webhook", status=Status.PROCESSING, due=now, ready=now,
+        version=2, attempts=0, interruptions=0, stands_for=1,
+        payload_json='{"invoice":7,"amount":"12.50","currency":"EUR"}', target_json=None, retry_json=None, key=None,
+        correlation_id=None, series=None, occurrence=None, head=False, held=None, hold_kind=None, held_for=None,
+        last_error=None, created=now, claimed=now, executed=None, worker=None,
     )  # fmt: skip
