@@ -54,7 +54,8 @@ class Member:
         return f"ended with {self.process.poll()}: {written.rpartition(chr(10))[2]}"
 
     def close(self) -> None:
-        self.process.stdin.close()  # type: ignore[union-attr]
+        assert self.process.stdin is not None
+        self.process.stdin.close()
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:

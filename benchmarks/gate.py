@@ -61,7 +61,7 @@ class Gate:
         self.late.append(time.time() - due / 1e6)
         self.count()
 
-    def ready(self, stop: Callable[[], None]) -> None:
+    def ready(self, stop: Callable[[], object]) -> None:
         """Writes ``ready``, waits for ``go``, and from then on reports progress; calls *stop* on ``stop``."""
         say("ready")
         if _hear() != "go":
@@ -77,7 +77,7 @@ class Gate:
                 say(f"handled {told}")
             time.sleep(self._every)
 
-    def _listen(self, stop: Callable[[], None]) -> None:
+    def _listen(self, stop: Callable[[], object]) -> None:
         if _hear() == "stop":
             say(f"late {json.dumps(self.late)}")
             stop()

@@ -106,14 +106,16 @@ async def _key(url: str, scope: str) -> str:
 def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
     """Measures creating timers one by one, each with its own key, over 16 connections, and a thousand per request. On
     PostgreSQL, also an application that only stores one row for each request."""
-    figures: Figures = {"bare_per_second": 0.0, "bare_percent": 0.0}
+    bare_rate = 0.0
     if url.startswith("postgresql"):
         with bare(url) as server:
-            figures["bare_per_second"] = asyncio.run(singles(server, url, many))[0]
+            bare_rate, *_ = asyncio.run(singles(server, url, many))
     with serving(url) as server:
         rate, latencies, usage = asyncio.run(singles(server, url, many))
         in_bulk = asyncio.run(_bulk(server, bulk))
-    figures |= {
+    return {
+        "bare_per_second": bare_rate,
+        "bare_percent": 100 * rate / bare_rate if bare_rate else 0.0,
         "singles_per_second": rate,
         "bulk_per_second": in_bulk,
         "p50_ms": 1e3 * statistics.median(latencies),
@@ -121,9 +123,6 @@ def http_creates(_peer: Peer, url: str, many: int, bulk: int) -> Figures:
         "api_us_per_request": 1e6 * usage.workers / many,
         "server_us_per_request": 1e6 * usage.server / many,
     }
-    if figures["bare_per_second"]:
-        figures["bare_percent"] = 100 * figures["singles_per_second"] / figures["bare_per_second"]
-    return figures
 
 
 async def singles(server: Server, url: str, many: int, first: int = 0) -> tuple[float, list[float], Usage]:

@@ -83,7 +83,7 @@ def user_id(number: int) -> str:
 async def seed(duly: Duly, events: int) -> None:
     """Inserts events of two large tenants and a small one: timers, and events of schedules and users. Most of them are
     completed."""
-    words = DIALECTS[duly.store.dialect]  # type: ignore[attr-defined]
+    words = DIALECTS[duly.store.dialect]
     tenth, rare = events // 10, events // 200
     id = words["id"]
     filled = dict(words) | {

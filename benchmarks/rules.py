@@ -14,6 +14,7 @@ from benchmarks.peers import Peer
 from benchmarks.workloads import Figures
 from duly.rules.cron import readings_of
 from duly.rules.notation import cron
+from duly.rules.recurrence import Occurrence
 
 BRUSSELS = "Europe/Brussels"
 EXPRESSIONS = ("0 9 29 2 *", "@yearly", "*/5 9-17 * * MON-FRI", "* * * * *", "0 9 L * *", "0 9 * * FRI#2")
@@ -79,12 +80,13 @@ def _unseen(expression: str, instants: list[datetime]) -> Iterator[float]:
 
 # -- the three libraries: the most direct calls that their interfaces allow
 
-Answers = list[Callable[[], Any]]
+Answers = list[Callable[..., Any]]
+"""Each is called with nothing; its instant is a default."""
 
 
 def _duly(expression: str, timezone: str, instants: Sequence[datetime]) -> Answers:
     rule = cron(expression, timezone=timezone)
-    return [lambda instant=instant: rule.after(instant) for instant in instants]  # type: ignore[misc]
+    return [lambda instant=instant: rule.after(instant) for instant in instants]
 
 
 def _cronsim(expression: str, timezone: str, instants: Sequence[datetime]) -> Answers:
@@ -99,7 +101,7 @@ def _croniter(expression: str, timezone: str, instants: Sequence[datetime]) -> A
 
     rule = croniter(expression, ret_type=datetime)
     local = [instant.astimezone(ZoneInfo(timezone)) for instant in instants]
-    return [lambda instant=instant: rule.get_next(start_time=instant) for instant in local]  # type: ignore[misc]
+    return [lambda instant=instant: rule.get_next(start_time=instant) for instant in local]
 
 
 ASKING = {"duly": _duly, "cronsim": _cronsim, "croniter": _croniter}
@@ -150,6 +152,7 @@ def _answers(ask: Callable[[str, str, Sequence[datetime]], Answers], change: Cha
     for _ in change.right:
         [answer] = ask(change.expression, change.timezone, [instant])
         found = answer()
-        instant = getattr(found, "at", found).astimezone(UTC)
+        local = found.at if isinstance(found, Occurrence) else found
+        instant = local.astimezone(UTC)
         answers.append(instant.strftime("%Y-%m-%dT%H:%MZ"))
     return tuple(answers)

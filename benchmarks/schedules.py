@@ -13,10 +13,10 @@ from benchmarks.crew import Broken
 from benchmarks.engine import Claimer, multiply_schedules, settle_all
 from benchmarks.peers import Peer
 from benchmarks.workloads import TIMEOUT, Figures, quantile, tidy
-from duly import Duly, Event, cron, every
+from duly import Duly, Event, Rule, cron, every
 from duly.testing import ManualClock
 
-HOURLY = (
+HOURLY: tuple[Rule, ...] = (
     every("1h"),
     every("60m", start=datetime(2025, 6, 1, 0, 20, tzinfo=UTC)),
     cron("0 * * * *"),
@@ -55,7 +55,7 @@ async def _due(url: str, schedules: int, batch: int, rounds: int) -> Figures:
 
     async def take(claimer: Claimer) -> list[Event]:
         """Claims and settles heads until none is left; heads claimed by others are theirs to settle."""
-        fired = []
+        fired: list[Event] = []
         while True:
             start = time.perf_counter()
             heads = await claimer.claim_heads(batch)

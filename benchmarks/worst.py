@@ -50,12 +50,13 @@ def worst(_peer: Peer, url: str, attack: int, seconds: int) -> Figures:
             beside = asyncio.run(_quiet(url, address, mine, "beside", seconds))
     figures: Figures = {}
     for what, before, after in zip(("request", "late"), alone, beside, strict=True):
+        p99_alone, p99 = quantile(sorted(before), 0.99), quantile(sorted(after), 0.99)
         figures |= {
-            f"{what}_alone_p99_ms": quantile(sorted(before), 0.99),
+            f"{what}_alone_p99_ms": p99_alone,
             f"{what}_p50_ms": quantile(sorted(after), 0.5),
-            f"{what}_p99_ms": quantile(sorted(after), 0.99),
+            f"{what}_p99_ms": p99,
+            f"{what}_times": p99 / p99_alone,
         }
-        figures[f"{what}_times"] = figures[f"{what}_p99_ms"] / figures[f"{what}_alone_p99_ms"]
     return figures
 
 

@@ -244,7 +244,8 @@ async def duly(url: str, clock: ManualClock) -> AsyncIterator[OpenDuly]:
     async with AsyncExitStack() as stack:
 
         async def duly(**options: Any) -> Duly:
-            app = Duly(**({"database_url": url, "clock": clock} | options))
+            usual: dict[str, Any] = {"database_url": url, "clock": clock}
+            app = Duly(**(usual | options))
             return await stack.enter_async_context(app)
 
         yield duly

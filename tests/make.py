@@ -100,7 +100,7 @@ def make_event(
         "gated": False,
         "destination": destination_of(target),
     }
-    empty = dict.fromkeys(Event.__struct_fields__)
+    empty: dict[str, Any] = dict.fromkeys(Event.__struct_fields__)
     return Event(**(empty | defaults | fields | {"type": type, "status": status, "due": due}))
 
 

@@ -21,12 +21,12 @@ def test_a_link_that_is_cut_drops_packets_in_silence_and_delivers_them_when_mend
     with Namespace() as other, socket.create_server((other.host, 0)) as listening:
         command = [*other.enter, sys.executable, "-c", TALK, other.host, str(listening.getsockname()[1])]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as guest:
-            assert guest.stdin
-            assert guest.stdout
             line, (address, _) = listening.accept()
             assert address == other.guest
 
             def say(word: str, *, answer: bool) -> str:
+                assert guest.stdin
+                assert guest.stdout
                 guest.stdin.write(f"{word}\n")
                 guest.stdin.flush()
                 if answer:
@@ -40,6 +40,7 @@ def test_a_link_that_is_cut_drops_packets_in_silence_and_delivers_them_when_mend
                 other.mend()
                 line.settimeout(30)
                 assert line.recv(100) == b"anybody?\n", "what was sent meanwhile is sent again by the kernel"
+                assert guest.stdin
                 guest.stdin.close()
                 guest.wait(timeout=30)
 

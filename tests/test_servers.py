@@ -103,8 +103,9 @@ def test_a_server_does_not_outlive_a_killed_owner() -> None:
             print(server.log.parent, flush=True)
             input()
     """
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as owner:
+    command, pipe = [sys.executable, "-c", program], subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as owner:
+        assert owner.stdout is not None
         folder = Path(owner.stdout.readline().strip())
         assert processes_in(folder)
         owner.kill()

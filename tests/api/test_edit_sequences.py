@@ -81,7 +81,7 @@ class Model:
         there = self._epochs[-1].table.after(event.scheduled - MICROSECOND)
         return there is not None and there.name == event.occurrence
 
-    def _of(self, schedule: Schedule) -> Any:
+    def _of(self, schedule: Schedule) -> tuple[object, ...]:
         return schedule.rule, schedule.timezone, schedule.policies.exclude
 
     def _table(self, schedule: Schedule) -> Timetable:
@@ -104,7 +104,7 @@ class Series:
         self.fired.append(event)
 
     async def begin(self, rule: Rule) -> None:
-        self.asked = {"rule": rule, "type": "digest", "misfire": self.misfire}
+        self.asked: dict[str, Any] = {"rule": rule, "type": "digest", "misfire": self.misfire}
         schedule = await self.app.schedules.put("it", **self.asked)
         self.series = schedule.series
         self.model = Model(schedule, self.clock.now())

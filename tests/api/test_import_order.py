@@ -6,7 +6,12 @@ import pytest
 
 from duly import Duly
 
-ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1815-12-10", "timezone": "Europe/London"}
+ADA: dict[str, Any] = {
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "date_of_birth": "1815-12-10",
+    "timezone": "Europe/London",
+}
 
 
 async def test_a_row_may_change_the_user_whom_an_earlier_row_adds(app: Duly) -> None:

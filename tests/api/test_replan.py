@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from duly import Duly, cron, every, once, rrule, yearly
+from duly import Duly, Rule, cron, every, once, rrule, yearly
 from duly.decide import calendar
 from duly.rules import zones
 from duly.rules.timetable import stored_timetable
@@ -30,8 +31,11 @@ def new_law(monkeypatch: pytest.MonkeyPatch) -> Iterator[NewLaw]:
         calendar._known.clear()
 
     def new_law(version: str = "2099a", **laws: str) -> None:
+        def load_by_law(name: str) -> ZoneInfo:
+            return load(laws.get(name.rpartition("/")[2], name))
+
         monkeypatch.setattr(zones, "VERSION", version)
-        monkeypatch.setattr(zones, "_load", lambda name: load(laws.get(name.rpartition("/")[2], name)))
+        monkeypatch.setattr(zones, "_load", load_by_law)
         forget()
 
     yield new_law
@@ -41,7 +45,7 @@ def new_law(monkeypatch: pytest.MonkeyPatch) -> Iterator[NewLaw]:
 
 async def test_a_change_of_law_moves_wall_times_to_their_new_instants(app: Duly, new_law: NewLaw) -> None:
     brussels = "Europe/Brussels"
-    rules = {
+    rules: dict[str, Rule] = {
         "daily": cron("0 9 * * *", timezone=brussels),
         "leap": yearly("02-29", timezone=brussels),
         "monthly": rrule("FREQ=MONTHLY;BYDAY=-1FR", start=datetime(2026, 1, 1, 9), timezone=brussels),  # noqa: DTZ001

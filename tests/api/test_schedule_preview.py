@@ -7,7 +7,7 @@ import pytest
 from duly import Duly, Invalid, every
 from duly.testing import ManualClock
 
-BRUSSELS = {"timezone": "Europe/Brussels"}
+BRUSSELS = "Europe/Brussels"
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def duly() -> Duly:
 
 async def test_a_gap_is_told_with_the_occurrence_that_it_moves_and_with_no_other(duly: Duly) -> None:
     async with duly:
-        found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, **BRUSSELS)
+        found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, timezone=BRUSSELS)
     assert [one.note for one in found if one.due.day != 28] == [None] * 9
     [moved] = [one for one in found if one.due.day == 28]
     assert moved.note == "2027-03-28 has no 02:30: it fires right after the gap"
@@ -25,14 +25,14 @@ async def test_a_gap_is_told_with_the_occurrence_that_it_moves_and_with_no_other
 
 async def test_a_gap_that_swallows_an_occurrence_is_told_with_the_next_one_alone(duly: Duly) -> None:
     async with duly:
-        found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, dst={"gap": "skip"}, **BRUSSELS)
+        found = await duly.schedules.preview({"cron": "30 2 * * *"}, count=10, dst={"gap": "skip"}, timezone=BRUSSELS)
     noted = {one.local.day: one.note for one in found if one.note}
     assert noted == {29: "2027-03-28 has no 02:30: it does not fire then"}
 
 
 async def test_a_rule_of_real_time_can_be_previewed_in_a_zone(duly: Duly) -> None:
     async with duly:
-        [one] = await duly.schedules.preview(every("1h"), count=1, **BRUSSELS)
+        [one] = await duly.schedules.preview(every("1h"), count=1, timezone=BRUSSELS)
     assert (one.due.hour, one.local.hour) == (1, 2)
 
 

@@ -127,10 +127,11 @@ async def test_an_occurrence_never_fires_twice(app: Duly, duly: OpenDuly, clock:
 async def test_putting_an_unchanged_schedule_again_keeps_its_head(app: Duly, clock: ManualClock) -> None:
     first = await app.every("hourly", every("1h"), "digest", {"n": 1})
     head = await head_of(app, first)
+    assert head is not None
     clock.advance(40 * MINUTE)
     again = await app.every("hourly", every("1h"), "digest", {"n": 1})
     assert (again, await head_of(app, first)) == (first, head)
-    assert await app.events.history(head.id) == []  # type: ignore[union-attr]
+    assert await app.events.history(head.id) == []
 
 
 async def test_changing_the_interval_of_a_schedule_moves_its_head_in_place(app: Duly, clock: ManualClock) -> None:
@@ -213,6 +214,7 @@ async def test_changing_one_schedule_from_many_processes_leaves_one_head(app: Du
     done = await asyncio.gather(*put, return_exceptions=True)
     assert all(isinstance(each, Schedule | Conflict) for each in done)
     [head] = await app.events.find()
+    assert head.series is not None
     [stored] = await app.store.schedules([head.series.partition(":")[2]])
     assert stored.rule_json == f'{{"every":"{(head.due - START) // HOUR}h","start":"2026-01-01T00:00:00Z"}}'
 
@@ -297,6 +299,7 @@ async def test_a_broken_rule_halts_only_its_own_schedule(app: Duly, clock: Manua
     assert await head_of(app, bad) is None
     [stored] = await app.store.schedules([bad.id])
     assert stored.halt_kind is HaltKind.ERROR
+    assert stored.halted is not None
     assert stored.halted.startswith("Invalid: rule")
     assert await ask(app.store, "SELECT halted FROM duly.schedules WHERE id = $1", good.id) is None
 
@@ -330,6 +333,7 @@ async def test_cancelling_the_head_of_a_broken_rule_halts_its_schedule(app: Duly
     await write(app.store, "UPDATE duly.schedules SET rule = $1 WHERE id = $2", "[]", schedule.id)
     assert (await app.events.cancel(head.id)).status is Status.CANCELLED
     [stored] = await app.store.schedules([schedule.id])
+    assert stored.halted is not None
     assert (stored.halt_kind, stored.halted.partition(":")[0]) == (HaltKind.ERROR, "Invalid")
 
 

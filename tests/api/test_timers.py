@@ -186,8 +186,9 @@ async def test_adding_no_timers_is_fine(app: Duly) -> None:
     ],
 )
 async def test_a_bad_timer_is_refused_with_all_its_problems(app: Duly, wrong: dict[str, Any], paths: list[str]) -> None:
+    fine: dict[str, Any] = {"due": START, "type": "greet"}
     with pytest.raises(Invalid) as refused:
-        await app.put(**({"due": START, "type": "greet"} | wrong))
+        await app.put(**(fine | wrong))
     assert sorted(problem.path for problem in refused.value.problems) == sorted(paths)
     assert await app.events.find() == []
 

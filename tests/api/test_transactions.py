@@ -4,7 +4,13 @@ import asyncio
 import gc
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +104,7 @@ async def with_sqlalchemy_orm(url: str, driver: str) -> AsyncIterator[tuple[Any,
         await engine.dispose()
 
 
-ASYNC = {
+ASYNC: dict[str, Callable[[str], AbstractAsyncContextManager[tuple[Any, Callable[[str], Any]]]]] = {
     "asyncpg": with_asyncpg,
     "an asyncpg pool": with_an_asyncpg_pool,
     "psycopg": with_psycopg,
@@ -145,7 +151,7 @@ def with_sync_sqlalchemy_orm(url: str) -> Iterator[tuple[Any, Callable[[str], An
         engine.dispose()
 
 
-SYNC = {
+SYNC: dict[str, Callable[[str], AbstractContextManager[tuple[Any, Callable[[str], Any]]]]] = {
     "psycopg": with_sync_psycopg,
     "psycopg with rows as named tuples": with_sync_psycopg_named_tuples,
     "psycopg with rows as dicts": with_sync_psycopg_dicts,
@@ -195,7 +201,9 @@ async def test_a_commit_makes_the_event_appear(on_postgres: Duly, clean_postgres
     assert await app.events.get(event.id) == event
     assert (await app.events.get(delayed.id)).due == START + HOUR
     assert [(await app.events.get(id)).due for id in ids] == [START, START]
-    assert (await app.store.head(schedule.series)).due == START + HOUR  # type: ignore[union-attr]
+    head = await app.store.head(schedule.series)
+    assert head is not None
+    assert head.due == START + HOUR
     assert await effects(app) == 1
 
 
@@ -414,7 +422,9 @@ async def test_dulys_own_transaction_commits_its_events(app: Duly) -> None:
         schedule = await app.every("hourly", every("1h"), "digest", transaction=tx)
     assert len(await app.events.find()) == 3
     assert await app.events.get(event.id) == event
-    assert (await app.store.head(schedule.series)).due == START + HOUR  # type: ignore[union-attr]
+    head = await app.store.head(schedule.series)
+    assert head is not None
+    assert head.due == START + HOUR
     assert await effects(app) == 1
 
 

@@ -101,6 +101,7 @@ async def test_an_act_on_an_event_ends_in_the_status_of_the_table_or_changes_not
     except Conflict as error:
         refusal = str(error)
     after = await app.store.get(event.id)
+    assert after is not None
     if status in allowed:
         assert (refusal, after.status) == (None, ends_in)
         assert after != before or act == "claim"

@@ -81,7 +81,7 @@ class Person:
             await self.app.tick()
             self.model.work()
 
-    async def change(self, change: dict[str, str]) -> None:
+    async def change(self, change: dict[str, Any]) -> None:
         await self.app.users.update(self.user.id, **change)
         self.model.change(**change)
 

@@ -545,7 +545,12 @@ async def test_a_cancelled_greeting_is_left_out_for_good(app: Duly, clock: Manua
     cancelled = await app.events.cancel((await planned(app, user)).id, reason="on holiday")
     assert (cancelled.status, cancelled.head) == (Status.CANCELLED, False)
     assert await due(app, user) == at("2027-03-15 13:00")
-    for change in ({"timezone": "America/Los_Angeles"}, {"delivery_time": "10:00"}, {"last_name": "King"}):
+    changes: list[dict[str, Any]] = [
+        {"timezone": "America/Los_Angeles"},
+        {"delivery_time": "10:00"},
+        {"last_name": "King"},
+    ]
+    for change in changes:
         await app.users.update(user.id, **change)
         assert (await planned(app, user)).occurrence == "2027-03-15"
     clock.set(at("2026-12-31 00:00"))
@@ -665,7 +670,8 @@ async def test_a_reminder_by_interval_keeps_its_phase_whatever_changes(app: Duly
     asked = {"reminder": {"rule": {"every": "10d"}, "message": "Water the plants"}}
     user = await app.users.add(**a_user(attributes=asked))
     clock.advance(9 * DAY)
-    for change in ({"last_name": "King"}, {"timezone": "Asia/Tokyo"}, {"delivery_time": "08:00"}):
+    changes: list[dict[str, Any]] = [{"last_name": "King"}, {"timezone": "Asia/Tokyo"}, {"delivery_time": "08:00"}]
+    for change in changes:
         await app.users.update(user.id, **change)
         assert await due(app, user, "reminder") == START + 10 * DAY
     await app.users.update(user.id, attributes={"reminder": {"rule": {"every": "5d"}}})

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import date, time
+from typing import Any
 
 import asyncpg
 import pytest
@@ -57,7 +58,7 @@ async def test_names_of_any_kind_are_kept_and_said(app: Duly, name: str) -> None
 
 async def test_a_bad_user_is_refused_with_all_that_is_wrong(app: Duly) -> None:
     with pytest.raises(Invalid) as refused:
-        await app.users.add(first_name="", last_name="x", date_of_birth="1990-02-30", timezone="Mars", nickname="x")
+        await app.users.add(**a_user(first_name="", date_of_birth="1990-02-30", timezone="Mars", nickname="x"))
     assert [problem.path for problem in refused.value.problems] == [
         "first_name",
         "date_of_birth",
@@ -201,11 +202,12 @@ async def test_users_with_the_same_key_in_two_tenants_are_independent(app: Duly)
 
 
 async def test_a_tenant_that_is_no_name_is_refused(app: Duly) -> None:
+    bad: Any
     for bad in ("", " x", "\x00", "x" * 101, None, 7):
         with pytest.raises(Invalid, match="tenant"):
             await app.users.add(**a_user(), tenant=bad)
         with pytest.raises(Invalid, match="tenant"):
-            await app.users.import_([], tenant=bad)  # type: ignore[arg-type]
+            await app.users.import_([], tenant=bad)
 
 
 # -- the caller's transaction

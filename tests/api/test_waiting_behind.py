@@ -2,7 +2,7 @@
 transaction, and not only when a worker next looks after what is held."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -53,6 +53,7 @@ async def behind(app: Duly, clock: ManualClock, **policies: Any) -> Behind:
     assert waiting.held == ITS_TURN.reason
     await end(app, first)
     head = await app.store.head(schedule.series)
+    assert head is not None
     assert (head.held, head.ready) == (None, START + 2 * HOUR), "the oldest is let go"
     assert (await app.events.get(waiting.id)).held == ITS_TURN.reason
     return Behind(head, waiting)
@@ -163,7 +164,7 @@ async def shared(duly: OpenDuly, url: str) -> Duly:
 
 @pytest.mark.parametrize("act", [put_off, put_off_the_event])
 async def test_a_head_that_was_locked_when_its_predecessor_ended_is_released(
-    shared: Duly, clock: ManualClock, act: Callable[[Duly, Event], Awaitable[None]]
+    shared: Duly, clock: ManualClock, act: Callable[[Duly, Event], Coroutine[Any, Any, None]]
 ) -> None:
     """Who ends the predecessor leaves alone what is locked; so who has it locked lets it go."""
     app = shared
@@ -173,9 +174,12 @@ async def test_a_head_that_was_locked_when_its_predecessor_ended_is_released(
     clock.advance(HOUR)
     assert await fired(app) == []
     head = await app.store.head(schedule.series)
+    assert head is not None
     async with asyncio.TaskGroup() as group, locked(app):
         group.create_task(end(app, first))
         await waits(app, 1)
         group.create_task(act(app, head))
         await waits(app, 2 if act is put_off else 1)
-    assert (await app.store.head(schedule.series)).held is None
+    let_go = await app.store.head(schedule.series)
+    assert let_go is not None
+    assert let_go.held is None

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from duly import to
 from duly.channels.brokers.kafka import options_of
-from tests.brokers import PASSWORD, NatsServer, RabbitServer, RedisServer, Server
+from tests.brokers import PASSWORD, NatsServer, RabbitServer, RedisServer
 
 LARGEST = 512 * 1024
 """What the brokers here take at most, where that can be said; of Redis, it is twice as much."""
@@ -36,11 +36,12 @@ class BrokerUnderTest:
     """A server and how to look into it. Places are new for each test."""
 
     channel: str
-    server: Server | None
+    server: NatsServer | RedisServer | RabbitServer | None
 
     @property
     def url(self) -> str:
-        return str(self.server.url)  # type: ignore[attr-defined]
+        assert self.server is not None
+        return self.server.url
 
     @property
     def wrong_url(self) -> str:
@@ -73,6 +74,7 @@ class BrokerUnderTest:
 
 class NatsUnderTest(BrokerUnderTest):
     channel = "nats"
+    server: NatsServer
 
     def __init__(self) -> None:
         self.server = NatsServer(login=True, more=f"max_payload: {LARGEST}")
@@ -91,13 +93,14 @@ class NatsUnderTest(BrokerUnderTest):
 
 class RedisUnderTest(BrokerUnderTest):
     channel = "redis"
+    server: RedisServer
 
     def __init__(self) -> None:
         self.server = RedisServer("--proto-max-bulk-len", str(2 * LARGEST), login=True)
 
     async def received(self, place: str) -> list[Received]:
         async with Redis.from_url(self.url) as server:
-            entries = await server.xrange(place)
+            entries: Any = await server.xrange(place)  # in bytes, as no answer is decoded unless that is asked for
         fields = [{name.decode(): value for name, value in entry.items()} for _, entry in entries]
         return [
             Received(one.pop("id").decode(), one.pop("body"), {name: value.decode() for name, value in one.items()})
@@ -147,7 +150,7 @@ class CeleryOverRedis(BrokerUnderTest):
 
     async def received(self, place: str) -> list[Received]:
         async with Redis.from_url(self.url) as server:
-            found = [json.loads(one) for one in reversed(await server.lrange(place, 0, -1))]  # type: ignore[misc]
+            found = [json.loads(one) for one in reversed(await server.lrange(place, 0, -1))]
         return [_task(one["headers"], base64.b64decode(one["body"])) for one in found]
 
 

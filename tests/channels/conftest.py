@@ -166,7 +166,8 @@ async def open_app(tmp_path: Path, clock: ManualClock) -> AsyncIterator[OpenDuly
     async with AsyncExitStack() as stack:
 
         async def opened(**options: Any) -> Duly:
-            app = Duly(**({"database_url": f"sqlite:///{tmp_path}/duly.db", "clock": clock} | options))
+            usual: dict[str, Any] = {"database_url": f"sqlite:///{tmp_path}/duly.db", "clock": clock}
+            app = Duly(**(usual | options))
             return await stack.enter_async_context(app)
 
         yield opened

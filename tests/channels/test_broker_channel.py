@@ -30,7 +30,7 @@ class Wire:
 
     lost: Callable[[str], None]
 
-    def __init__(self, *outcomes: Exception | None, opens: Exception | None = None) -> None:
+    def __init__(self, *outcomes: BaseException | None, opens: Exception | None = None) -> None:
         self.outcomes, self.opens = list(outcomes), opens
         self.opened = self.closed = 0
 
@@ -52,9 +52,9 @@ class Wire:
         self.closed += 1
 
 
-def linked(*wires: Wire) -> tuple[BrokerConnection, list[BrokerClient]]:
+def linked(*wires: Wire) -> tuple[BrokerConnection, list[Wire]]:
     """A link that gets these one after another, and in the end the last one again and again."""
-    made: list[BrokerClient] = []
+    made: list[Wire] = []
 
     def make() -> BrokerClient:
         made.append(wires[min(len(made), len(wires) - 1)])
@@ -81,7 +81,7 @@ async def test_many_publishers_at_once_share_one_connection() -> None:
     await asyncio.gather(*(link.publish({}, MESSAGE) for _ in range(50)))
     assert len(made) == 1
     await link.close()
-    assert made[0].closed == 1  # type: ignore[attr-defined]
+    assert made[0].closed == 1
 
 
 class Gated(Wire):
@@ -128,7 +128,7 @@ async def test_a_client_whose_broker_is_down_is_given_up_and_told_of_once() -> N
 
 
 async def test_a_library_that_cancels_its_waiters_does_not_cancel_the_publisher() -> None:
-    link, _ = linked(Wire(asyncio.CancelledError()), Wire())  # type: ignore[arg-type]
+    link, _ = linked(Wire(asyncio.CancelledError()), Wire())
     with pytest.raises(BrokerDown, match="the connection is lost"):
         await link.publish({}, MESSAGE)
     await link.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
@@ -100,7 +101,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return high
 
     monkeypatch.setattr(channel, "LONGEST", 1.0)
-    monkeypatch.setattr(channel.random, "uniform", longest)
+    monkeypatch.setattr(random, "uniform", longest)
     return waits
 
 
@@ -137,7 +138,7 @@ async def test_the_error_of_a_caller_has_the_cause_why_the_connection_cannot_be_
 class Deaf(Nats):
     """One that, like `wait_for` at times, does not say that it was cancelled."""
 
-    ends = OSError
+    ends: type[OSError] | None = OSError
 
     async def open(self) -> None:
         with contextlib.suppress(asyncio.CancelledError):

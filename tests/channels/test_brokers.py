@@ -241,7 +241,7 @@ async def test_a_message_for_a_full_queue_is_tried_again(
 ) -> None:
     app = await open_app(**rabbit_broker.settings())
     async with await aio_pika.connect(rabbit_broker.url) as connection:
-        limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
+        limits: dict[str, Any] = {"x-max-length": 1, "x-overflow": "reject-publish"}
         queue = await (await connection.channel()).declare_queue("narrow", durable=True, arguments=limits)
         first, second = await many_due(app, clock, to.rabbitmq("narrow"), 2)
         await app.tick()

@@ -164,7 +164,7 @@ async def test_a_name_with_closed_addresses_alone_tells_the_log_all_of_them(
 async def test_names_of_the_system_such_as_localhost_are_checked(
     send: Sends, hostile: Hostile, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = await Resolver().resolve("localhost", 80, socket.AF_UNSPEC)  # type: ignore[arg-type]
+    found = await Resolver().resolve("localhost", 80, socket.AF_UNSPEC)
     assert found
     assert is_blocked(await send(hostile.url("/ok", host="localhost")), "", caplog)
     assert hostile.connections().accepted == 0

@@ -42,10 +42,11 @@ async def test_calls_that_nobody_waits_for_any_more_are_counted_until_they_retur
         call.cancel()
         await asyncio.wait([call])
         assert threads.hung == number
-    assert threads.down is not None
-    assert threads.down.startswith("3 threads of plain def handlers are still running after their deadlines")
+    down = threads.down
+    assert down is not None
+    assert down.startswith("3 threads of plain def handlers are still running after their deadlines")
     claimed_before = await ThreadHandler("odd", pytest.fail, threads).deliver(make_event())
-    assert claimed_before == Unreachable(threads.down, timedelta(), told=True)
+    assert claimed_before == Unreachable(down, timedelta(), told=True)
     may_end.set()
     await until(lambda: threads.hung == 0, "all have returned")
     assert threads.down is None

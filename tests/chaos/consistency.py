@@ -269,10 +269,10 @@ class Comparison:
                 fired_at = {write_instant(end.claimed), write_instant(max(end.claimed, event.due))}
                 own = [post for instant in fired_at for post in posts.pop((event.id, instant), ())]
                 self._compare_posts(event, version, end, own)
-        for id, fired_at in posts:
-            if self._nobody_could_tell(datetime.fromisoformat(fired_at).timestamp(), None):
+        for id, claimed_at in posts:
+            if self._nobody_could_tell(datetime.fromisoformat(claimed_at).timestamp(), None):
                 continue
-            self.wrong(f"was posted by a claim at {fired_at} of which no history tells", id)
+            self.wrong(f"was posted by a claim at {claimed_at} of which no history tells", id)
 
     def _compare_posts(self, event: Event, version: int, end: Entry, posts: list[Post]) -> None:
         if len(posts) > 1:

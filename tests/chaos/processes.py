@@ -126,7 +126,7 @@ class Processes:
             process.kill()
             process.join(START_PATIENCE)
 
-    async def until(self, condition: Callable[[], Any], wanted: str, patience: float) -> None:
+    async def until(self, condition: Callable[..., Any], wanted: str, patience: float) -> None:
         deadline = time.monotonic() + patience
         while not condition():
             self.check()

@@ -50,7 +50,7 @@ class Commit(NamedTuple):
 
 def state_of(connection: apsw.Connection) -> State:
     tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'migrations'")
-    return {name: frozenset(connection.execute(f"SELECT * FROM {name}")) for (name,) in tables.fetchall()}
+    return {str(name): frozenset(connection.execute(f"SELECT * FROM {name}")) for (name,) in tables.fetchall()}
 
 
 class Life:
@@ -177,10 +177,11 @@ class Machine:
                 duly = Duly("sqlite://", clock=self._clock)
             work = Work(duly, self._clock, self.luck)
             async with duly:
-                life.committed(duly.store.writer)
+                writer = writer_of(duly)
+                life.committed(writer)
                 if synchronous is not None:
-                    duly.store.writer.execute(f"PRAGMA synchronous = {synchronous}")
-                duly.store.writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+                    writer.execute(f"PRAGMA synchronous = {synchronous}")
+                writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
                 await work.prepare()
                 for _ in range(STEPS):
                     await work.step(ahead=synchronous is None)
@@ -201,9 +202,9 @@ class Machine:
         """Cut the power at a point of a life, and open what is left; what there is."""
         self._image = life.disk.after_a_cut(position, self.luck, kind)
         async with self._started() as duly:
-            assert list(duly.store.writer.execute("PRAGMA integrity_check")) == [("ok",)]
+            assert list(writer_of(duly).execute("PRAGMA integrity_check")) == [("ok",)]
             assert (await duly.store.invariants()).violations == []
-            self._state = state_of(duly.store.writer)
+            self._state = state_of(writer_of(duly))
         return self._state
 
     @asynccontextmanager
@@ -230,9 +231,14 @@ class Machine:
                     break
             else:
                 pytest.fail(f"never ended: {[event for event in events if event.status not in TERMINAL]}")
-            [effects] = [list(duly.store.writer.execute("SELECT event FROM effects"))]
+            [effects] = [list(writer_of(duly).execute("SELECT event FROM effects"))]
             done = [event.id for event in events if event.type == "comparison" and event.status is Status.COMPLETED]
             assert sorted(id for (id,) in effects) == sorted(done)
+
+
+def writer_of(duly: Duly) -> apsw.Connection:
+    assert isinstance(duly.store, SqliteStore)
+    return duly.store.writer
 
 
 async def every_event(duly: Duly) -> AsyncIterator[Event]:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -110,8 +110,8 @@ def test_a_host_whose_clock_is_off_is_warned(
 ) -> None:
     class WrongClock(datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return datetime.now(tz or UTC) + ahead
+        def now(cls, tz: Any = None) -> Self:
+            return super().now(tz or UTC) + ahead
 
     shell("migrate", "--db", clean_postgres)
     monkeypatch.setattr(doctors_checks, "datetime", WrongClock)

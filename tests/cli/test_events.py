@@ -59,7 +59,7 @@ def test_each_filter_of_events_finds_what_it_says(on: Shell) -> None:
 
 def test_pages_of_events_follow_one_another_without_gaps_or_repeats(on: Shell) -> None:
     all_ids = [on.at("+1h", "--type", "greet") for _ in range(5)][::-1]
-    seen, after = [], []
+    seen, after = list[list[str]](), list[str]()
     while True:
         page = on("events", "list", "--limit", 2, *after, "--json").json
         seen.append([event["id"] for event in page["events"]])

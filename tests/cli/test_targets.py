@@ -111,8 +111,8 @@ def test_headers_are_sent_and_only_their_names_are_shown(keyed: Shell, receiver:
     [got] = receiver.received
     assert (got.method, got.path, got.body) == ("PUT", "/api", b"[7]")
     assert (got.headers["authorization"], got.headers["x-team"]) == ("Bearer s3cret: x", "billing")
-    for words in (["show", "legacy"], ["show", "legacy", "--json"], ["list", "--json"]):
-        assert "s3cret" not in targets(keyed, *words)
+    for shows in (["show", "legacy"], ["show", "legacy", "--json"], ["list", "--json"]):
+        assert "s3cret" not in targets(keyed, *shows)
     assert "Authorization, X-More, X-Team" in targets(keyed, "show", "legacy")
     assert put(keyed, "legacy", receiver.url, "--channel", "http")["headers"] == told["headers"]
     assert put(keyed, "legacy", receiver.url, "--channel", "http", "--no-headers")["headers"] == []
@@ -324,17 +324,17 @@ def test_pages_of_targets_follow_one_another_without_gaps_or_repeats(keyed: Shel
     targets(keyed, "limit", "--rate", "1/s")
     targets(keyed, "limit", "https://x.example", "--rate", "1/s")
     for command, many in (("list", 3), ("destinations", 5)):
-        for tenant in ([], ["--tenant", "default"]):
+        for of_tenant in ([], ["--tenant", "default"]):
             seen: list[Any] = []
             after: list[str] = []
             while True:
-                page = json.loads(targets(keyed, command, "--limit", 1, *tenant, *after, "--json"))
+                page = json.loads(targets(keyed, command, "--limit", 1, *of_tenant, *after, "--json"))
                 [listed] = [page[name] for name in page if name != "next"]
                 seen += [(one["tenant"], one.get("name", one.get("destination"))) for one in listed]
                 if page["next"] is None:
                     break
                 after = ["--after", page["next"]]
-            assert len(seen) == len(set(seen)) == many - len(tenant) // 2
+            assert len(seen) == len(set(seen)) == many - len(of_tenant) // 2
     assert "for the next page, add --after" in keyed("targets", "list", "--limit", 1).err
     assert (
         "for the next page, add --after ''" in keyed("targets", "destinations", "--limit", 1, "--tenant", "default").err

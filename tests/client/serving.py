@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import msgspec
+from starlette.applications import Starlette
 
 from duly import Duly
-from duly.api.app import Api, create_api
+from duly.api.app import create_api
 from duly.api.server.server import address_of, http_server, listen
 
 
@@ -19,7 +20,7 @@ def without_via(one: Any) -> Any:
 
 
 @asynccontextmanager
-async def serving(app: Duly, api: Api | None = None, *, keyless: bool = True) -> AsyncIterator[str]:
+async def serving(app: Duly, api: Starlette | None = None, *, keyless: bool = True) -> AsyncIterator[str]:
     """The address of a server on a free port, here in this loop. The Duly is open already."""
     listening = listen("127.0.0.1", 0)
     server = http_server(api or create_api(app, keyless=keyless), app.settings.shutdown_grace)

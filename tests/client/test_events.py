@@ -44,7 +44,12 @@ from tests.dead_letters import dead
 from tests.make import DAY, HOUR, START
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
-ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "Europe/London"}
+ADA: dict[str, Any] = {
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "date_of_birth": "1990-12-10",
+    "timezone": "Europe/London",
+}
 
 
 def told(events: list[Event]) -> list[Event]:

@@ -44,8 +44,8 @@ async def test_a_key_acts_for_its_tenant_and_one_of_all_tenants_for_any(app: Dul
             assert await weak.events.find() == []
             with pytest.raises(Forbidden, match="needs the scope write"):
                 await weak.at(START, "x")
-        for key in (None, "duly_" + "x" * 43):
-            async with Client(url, key=key) as nobody:
+        for unknown in (None, "duly_" + "x" * 43):
+            async with Client(url, key=unknown) as nobody:
                 with pytest.raises(Unauthenticated):
                     await nobody.events.find()
 

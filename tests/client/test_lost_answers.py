@@ -16,7 +16,12 @@ from duly.errors import Misuse
 from tests.client.serving import Between, answering, without_via
 from tests.make import HOUR, START
 
-ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "Europe/London"}
+ADA: dict[str, Any] = {
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "date_of_birth": "1990-12-10",
+    "timezone": "Europe/London",
+}
 BUSY = answering("503 Service Unavailable")
 UNCERTAIN = answering("503 Service Unavailable", msgspec.json.encode(problem_of(Uncertain()).body).decode())
 TOO_MANY = answering("429 Too Many Requests", Retry_After="1")
@@ -232,5 +237,8 @@ async def test_many_calls_at_once_share_the_client(app: Duly, client: Client) ->
 async def test_a_client_uses_its_connections_again(client: Client) -> None:
     for _ in range(3):
         await client.events.find()
-    connector = client._connection._session.connector  # type: ignore[union-attr]
-    assert sum(len(idle) for idle in connector._conns.values()) == 1  # type: ignore[union-attr]
+    session = client._connection._session
+    assert session is not None
+    assert session.connector is not None
+    idle = [len(connections) for connections in session.connector._conns.values()]
+    assert sum(idle) == 1

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,12 @@ from duly.testing import ManualClock
 from tests.client.serving import serving_in_a_thread
 from tests.make import DAY, HOUR, START
 
-ADA = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "Europe/London"}
+ADA: dict[str, Any] = {
+    "first_name": "Ada",
+    "last_name": "Lovelace",
+    "date_of_birth": "1990-12-10",
+    "timezone": "Europe/London",
+}
 
 
 @pytest.fixture
@@ -54,7 +60,8 @@ def test_a_synchronous_client_iterates_page_by_page(sync: SyncClient) -> None:
     for event in sync.events.all(OfType("x")):
         assert event.id == ids[-1]
         break  # whoever has enough leaves nothing behind
-    assert list(sync.users.all()) == list(sync.schedules.all()) == []
+    assert list(sync.users.all()) == []
+    assert list(sync.schedules.all()) == []
 
 
 def test_threads_may_share_a_synchronous_client(sync: SyncClient) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -46,12 +46,22 @@ class Orders(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
 
 
+class Writer(Protocol):
+    """Who writes a journal, and where."""
+
+    @property
+    def journal(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
 class Journal:
     SLOT = 128
     """Lines are filled up to a multiple of this, so that a short one never crosses the end of a page: there a kill
     could tear it."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Writer) -> None:
         self._file = os.open(orders.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._worker = orders.name
 

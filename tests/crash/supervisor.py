@@ -183,7 +183,7 @@ class Supervisor:
         overview = await self._app.store.overview()
         return sum(count for _, status, count, _ in overview if status in (Status.PENDING, Status.PROCESSING))
 
-    async def until(self, condition: Callable[[], Any], wanted: str, patience: float = PATIENCE) -> None:
+    async def until(self, condition: Callable[..., Any], wanted: str, patience: float = PATIENCE) -> None:
         deadline = time.monotonic() + patience
         while not (await found if inspect.isawaitable(found := condition()) else found):
             assert time.monotonic() < deadline, f"waited {patience:g} s in vain until {wanted}: {self._stderr()}"

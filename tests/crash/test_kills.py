@@ -1,12 +1,12 @@
 import random
 from collections import Counter
-from datetime import time, timedelta
+from datetime import datetime, time, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from duly import Duly, Status, Timer, User, every
+from duly import Duly, Event, Status, Timer, User, every
 from duly.rules.recurrence import Rule
 from tests.crash.conftest import Supervise
 from tests.crash.consistency import Claimed, Comparison
@@ -142,9 +142,14 @@ async def test_kills_neither_lose_nor_repeat_an_occurrence_nor_leave_one_waiting
     assert len(supervisor.killed) >= 30, told
     assert not comparison.in_status(Status.FAILED), told
     for series in (schedule.series for schedule in schedules if schedule.name != "queued"):
-        own = sorted(event.scheduled for event in comparison.events.values() if event.series == series)
+        own = sorted(scheduled(event) for event in comparison.events.values() if event.series == series)
         assert own == [own[0] + timedelta(seconds=n) for n in range(len(own))], f"a hole, or one twice, {told}"
     assert len(comparison.in_status(Status.COMPLETED)) > 20, told
+
+
+def scheduled(event: Event) -> datetime:
+    assert event.scheduled is not None
+    return event.scheduled
 
 
 class Pulse:
@@ -192,11 +197,9 @@ async def test_kills_neither_lose_nor_repeat_an_event_of_a_user(app: Duly, super
     assert len(supervisor.killed) >= 20, told
     assert not comparison.in_status(Status.FAILED), told
     for user in users:
-        own = sorted(
-            (one for one in comparison.events.values() if one.user_id == user.id), key=lambda one: one.scheduled
-        )
+        own = sorted((one for one in comparison.events.values() if one.user_id == user.id), key=scheduled)
         assert [one.status for one in own] == [Status.COMPLETED] * (len(own) - 1) + [Status.CANCELLED], told
-        steps = [later.scheduled - earlier.scheduled for earlier, later in pairwise(own)]
+        steps = [scheduled(later) - scheduled(earlier) for earlier, later in pairwise(own)]
         assert steps == [timedelta(seconds=one.stands_for) for one in own[1:]], f"a hole, or one twice, {told}"
     written = [Claimed(effect["event"], effect["version"]) for effect in supervisor.journal.of("effect")]
     assert len(set(written)) == len(written), f"one claim was delivered twice {told}"

@@ -88,8 +88,8 @@ def test_the_table_of_statuses_has_them_all() -> None:
 def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     """The words stand in the queries, in what `judge` and `decide` return, and in what engine and verbs pass on."""
     source = Path(duly.__file__).parent
-    written, of_schedules, of_users = {Drop("", 1, None).act}, set(), {"created"}  # a user's row tells of that itself
-    of_targets, of_keys = set[str](), set[str]()
+    written, of_users = {Drop("", 1, None).act}, {"created"}  # a user's row tells of that itself
+    of_schedules, of_targets, of_keys = set[str](), set[str](), set[str]()
     subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
     for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
@@ -119,7 +119,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
 
 def acts_of_targets(call: ast.Call, name: str) -> set[str]:
     if name == "note":
-        return {node.value for node in ast.walk(call.args[3]) if isinstance(node, ast.Constant)}
+        return {str(node.value) for node in ast.walk(call.args[3]) if isinstance(node, ast.Constant)}
     rows = [row for row in ast.walk(call) if isinstance(row, ast.Tuple)] if name == "tx.note" else []
     said = [node for row in rows for node in ast.walk(row.elts[1]) if isinstance(node, ast.Constant)]
     return {node.value for node in said if isinstance(node.value, str)}

@@ -71,7 +71,7 @@ def test_a_new_bucket_is_full_on_a_machine_that_has_just_started() -> None:
 
 async def test_a_key_that_asks_too_often_waits_and_others_do_not(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     slow = (await http.app.keys.create("slow", rate="2/s")).secret
     other = (await http.app.keys.create("other")).secret
     statuses = [(await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code for _ in range(4)]
@@ -90,7 +90,7 @@ async def test_a_key_evicted_from_the_cache_keeps_its_used_up_rate(
 ) -> None:
     monkeypatch.setattr(auth, "MOST_CACHED", 1)
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     slow = (await http.app.keys.create("slow", rate="1/m")).secret
     others = [(await http.app.keys.create(f"{number}")).secret for number in range(3)]
     assert (await http("GET", "/v1/events", authorization=f"Bearer {slow}")).status_code == 200
@@ -142,7 +142,7 @@ async def test_only_so_many_used_keys_are_remembered(http: Caller, monkeypatch: 
 
 async def test_an_unknown_key_is_looked_up_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     asked = looking_up(http, monkeypatch)
     unknown = write_key(bytes(32))
     for _ in range(50):
@@ -180,7 +180,7 @@ async def test_simultaneous_guesses_of_keys_wait_the_longer_the_more_they_are(
         await all_wait.wait()
 
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(auth, "sleep", sleep)
     monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)
     await http.app.keys.create("a")
@@ -194,7 +194,7 @@ async def test_whoever_guesses_keys_is_slowed_down_and_who_has_one_is_not(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)  # for the loop's clock stands still as well
     made = await http.app.keys.create("a")
     good = f"Bearer {made.secret}"
@@ -216,7 +216,7 @@ async def test_keys_that_are_guessed_at_once_are_counted_before_anybody_waits(
     http: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)  # for the loop's clock stands still as well
     await http.app.keys.create("a")
     asked, together = looking_up(http, monkeypatch), []
@@ -237,7 +237,7 @@ async def test_keys_that_are_guessed_at_once_are_counted_before_anybody_waits(
 
 async def test_a_flood_of_unknown_keys_keeps_no_known_one_out(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(key_lookups, "BATCH_WINDOW_S", 0.0)  # for the loop's clock stands still as well
     monkeypatch.setattr(auth, "MOST_CACHED", 10)
     made = [await http.app.keys.create(f"{number}") for number in range(30)]
@@ -333,7 +333,7 @@ def looking_up(http: Caller, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_a_revoked_key_is_good_for_a_second_at_most(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     made = await http.app.keys.create("a")
     assert (await http("GET", "/v1/events", authorization=f"Bearer {made.secret}")).status_code == 200
     await http.app.keys.revoke(made.key.id)
@@ -454,7 +454,7 @@ async def test_a_server_that_others_can_reach_never_serves_without_a_key(calling
 
 async def test_a_key_may_name_its_own_tenant_whatever_its_letters(http: Caller) -> None:
     made = await http.app.keys.create("a", tenant="käse")
-    headers = {"Authorization": f"Bearer {made.secret}", "Duly-Tenant": "käse".encode()}
+    headers = {b"Authorization": f"Bearer {made.secret}".encode(), b"Duly-Tenant": "käse".encode()}
     assert (await http.client.get("/v1/events", headers=headers)).status_code == 200
 
 
@@ -501,7 +501,7 @@ async def test_an_id_that_could_harm_is_replaced(http: Caller, id: str) -> None:
 
 async def test_readiness_is_checked_once_in_a_second(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(auth.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     asked = 0
 
     async def away() -> None:

@@ -3,12 +3,14 @@
 import contextlib
 import logging
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from duly.api.server import connections, http_protocol
+from duly.api.server import http_protocol
 from duly.api.server.connections import Connections, default_limit
 from tests.cli.conftest import wait_until
 from tests.descriptors import limited
@@ -62,7 +64,7 @@ def test_one_address_has_half_of_the_connections_and_all_addresses_all(server: S
 
 def test_a_trusted_proxy_may_have_all_connections(sqlite_file: Path, tmp_path: Path) -> None:
     (tmp_path / "duly.db").write_bytes(sqlite_file.read_bytes())
-    options = {"max_connections": 8, "trusted_proxies": "127.0.0.0/8"}
+    options: dict[str, Any] = {"max_connections": 8, "trusted_proxies": "127.0.0.0/8"}
     with served(f"sqlite:///{tmp_path}/duly.db", **options) as server, contextlib.ExitStack() as opened:
         of_one = [opened.enter_context(connect(server)) for _ in range(8)]
         assert all(is_answered(one) for one in of_one)
@@ -111,7 +113,7 @@ def test_refused_connections_are_logged_once_in_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(connections.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     kept = Connections(1, [])
     at_work(kept, "192.0.2.1")
     with caplog.at_level(logging.WARNING, "duly.http"):

@@ -97,7 +97,7 @@ async def test_a_cursor_of_a_replay_fits_only_the_request_that_gave_it(http: Cal
     ],
 )
 async def test_a_made_up_cursor_of_a_replay_is_refused(http: Caller, place: Any) -> None:
-    said = {"filter": {}, "rate": None, "limit": None}
+    said: dict[str, Any] = {"filter": {}, "rate": None, "limit": None}
     cursor = write_cursor(same(said), msgspec.json.encode(place).decode())
     assert paths(await http("POST", "/v1/events/replay", {"filter": {}, "cursor": cursor})) == ["cursor"]
 

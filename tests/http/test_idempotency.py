@@ -115,10 +115,10 @@ async def test_repeats_of_one_request_keep_no_other_request_waiting(
     begun, may_end = asyncio.Event(), asyncio.Event()
     add_user = http.app.users.__class__.add
 
-    async def slowly(users: Users, **fields: object) -> User:
+    async def slowly(users: Users, **fields: Any) -> User:
         begun.set()
         await may_end.wait()
-        return await add_user(users, **fields)  # type: ignore[arg-type]
+        return await add_user(users, **fields)
 
     monkeypatch.setattr(Users, "add", slowly)
     many = [asyncio.create_task(http("POST", "/v1/users", USER, idempotency_key="a")) for _ in range(30)]
@@ -266,7 +266,7 @@ async def test_a_failing_clean_up_of_idempotency_keys_harms_no_request(
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\tb", "\u00e9 "])
 async def test_text_that_is_no_idempotency_key_is_refused(http: Caller, key: str) -> None:
-    answer = await http.client.post("/v1/users", json=USER, headers={"Idempotency-Key": key.encode("latin-1")})
+    answer = await http.client.post("/v1/users", json=USER, headers={b"Idempotency-Key": key.encode("latin-1")})
     assert paths(answer) == ["Idempotency-Key"]
     assert await counted(http, "users") == 0
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from duly.engine.series.put_users import change_users
 from tests.http.calling import Caller
 from tests.make import a_user
 
@@ -36,15 +37,11 @@ async def test_more_users_than_a_chunk_are_imported_and_the_bad_ones_told(http: 
 
 
 async def test_an_import_that_fails_in_the_middle_stores_nothing(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    from duly.verbs import import_users
-
-    stored = import_users.change_users
-
     async def fails(*args: Any) -> Any:
-        await stored(*args)
+        await change_users(*args)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(import_users, "change_users", fails)
+    monkeypatch.setattr("duly.verbs.import_users.change_users", fails)
     many = [the_user(number) for number in range(MANY)] + [the_user(9, first_name="Grace")]
     assert (await http.client.post("/v1/users/import", json={"users": many})).status_code == 500
     assert (await http.get("/v1/users"))["users"] == []

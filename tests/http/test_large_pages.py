@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duly.api.protocol import pages
+from duly.api.protocol.query_string import RequestedPage
 from duly.ports import PAGE_BYTES
 from duly.records.event import Timer
 from duly.verbs import histories, schedules, targets, users
@@ -107,12 +107,12 @@ async def test_histories_have_pages(http: Caller) -> None:
 @pytest.mark.parametrize("cursor", ["1000000000", "x", "-1", "1.5"])
 async def test_a_cursor_that_no_history_gave_is_refused(http: Caller, cursor: str) -> None:
     await http.put("/v1/schedules/s", {"type": "x", "rule": {"every": "1h"}})
-    forged = pages.RequestedPage({}).cursor(cursor)
+    forged = RequestedPage({}).cursor(cursor)
     assert (await http("GET", f"/v1/schedules/s/history?cursor={forged}")).status_code == 422
 
 
 async def test_an_event_shows_where_its_history_goes_on(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.api.nouns.events.FIRST_ENTRIES", pages.RequestedPage({"limit": "3"}))
+    monkeypatch.setattr("duly.api.nouns.events.FIRST_ENTRIES", RequestedPage({"limit": "3"}))
     event = await http.put("/v1/timers/a", {"type": "x", "due_at": "2030-01-01T00:00:00Z"})
     for day in range(10, 15):
         await http.post(f"/v1/events/{event['id']}/reschedule", {"due_at": f"2030-01-{day}T00:00:00Z"})

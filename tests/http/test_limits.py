@@ -144,7 +144,7 @@ def asked(operation: Operation) -> Any:
     bounds = {"exclude": ["2026-12-24"], "start": "2026-01-01T00:00:00", "end": "2027-01-01T00:00:00Z"}
     policies = {"depends_on": {"schedule": "a", "within": "1h"}, "jitter": "1s", "max_concurrent": 2, **bounds,
                 "misfire": {"policy": "all", "tolerance": "1m", "limit": 5}}  # fmt: skip
-    extra = {"NewSchedule": {**policies, "payload": {"a": "b"}, "retry": retry},
+    extra: dict[str, dict[str, Any]] = {"NewSchedule": {**policies, "payload": {"a": "b"}, "retry": retry},
              "ScheduleChanges": {**policies, "retry": retry},
              "Preview": {**bounds, "after": "2026-06-01T00:00:00Z"},
              "Timer": {"correlation_id": "c", "retry": retry},
@@ -179,6 +179,7 @@ async def test_no_value_in_any_field_is_the_servers_fault(http: Caller, mine: Te
 async def test_no_filter_is_the_servers_fault(http: Caller, mine: Tenant) -> None:
     for act in ("replay", "discard"):
         for field in FIELDS:
+            value: Any
             for value in (*SPANS, *FAR, *STRANGE[:8], "x", 10**30, -1, True, None, [], {}, ["FAILED"]):
                 answer = await http("POST", f"/v1/events/{act}", {"filter": {field: value}}, authorization=mine.key())
                 assert answer.status_code < 500, f"{field} {value!r}: {answer.text}"
@@ -262,7 +263,7 @@ async def test_headers_are_never_the_servers_fault(http: Caller, mine: Tenant) -
             b"wait=x",
             b"\x00",
         ):
-            headers = {"authorization": mine.key("admin"), name: value}
+            headers = {b"authorization": mine.key("admin").encode(), name.encode(): value}
             answer = await http.client.post(f"{schedule}/skip", headers=headers, json={})
             assert answer.status_code < 500, f"{name}: {value!r}: {answer.text}"
             answer = await http.client.patch(schedule, headers=headers, json={"type": "x"})

@@ -14,6 +14,7 @@ from duly.api.access import preview_places
 from duly.api.nouns import timers
 from duly.api.protocol import bodies, listing
 from duly.api.protocol.bodies import MOST_LEVELS
+from duly.decide.series.preview import preview
 from duly.engine.series import rule_threads
 from duly.rules.recurrence import Every
 from duly.rules.timetable import Timetable
@@ -150,7 +151,7 @@ async def test_too_many_previews_at_once_are_told_to_come_again(
 
 async def test_a_tenant_s_many_previews_leave_a_place_to_another(http: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     flooding, quiet = [await http.app.keys.create("a", tenant=tenant) for tenant in ("flooding", "quiet")]
-    slow, preview = Slow(), schedules.preview
+    slow = Slow()
 
     def slowly(table: Timetable, *given: Any) -> Any:
         if not isinstance(table.rule, Every):

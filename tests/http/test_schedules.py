@@ -127,6 +127,7 @@ async def test_all_problems_of_a_schedule_are_told_at_once(http: Caller) -> None
 
 async def test_a_schedule_that_is_no_object_is_refused(http: Caller) -> None:
     await put(http, "a")
+    body: Any
     for body in ([], 5, "x", True):
         for method, path in (
             ("PUT", ""),

@@ -135,6 +135,7 @@ async def test_all_that_is_wrong_with_a_change_is_told_at_once(http: Caller) -> 
     found = paths(await http("PUT", f"/v1/users/{user['id']}", bad))
     assert set(found) == set(bad)
     assert await http.get(f"/v1/users/{user['id']}") == user
+    body: Any
     for body in ([], 5, "x"):
         assert (await http("PUT", f"/v1/users/{user['id']}", body)).status_code == 422
         assert (await http("POST", "/v1/users", body)).status_code == 422
@@ -142,6 +143,7 @@ async def test_all_that_is_wrong_with_a_change_is_told_at_once(http: Caller) -> 
 
 @pytest.mark.parametrize("field", ["date_of_birth", "anniversary"])
 async def test_a_date_of_birth_that_is_no_date_is_refused(http: Caller, field: str) -> None:
+    bad: Any
     for bad in (
         19900315, 1.5, True, [], {}, "", "1990-02-30", "1990-3-15", "15.03.1990", "1990-03-15T00:00:00Z", "19900315",
         "0000-01-01", "10000-01-01", "-1990-03-15", "1900-02-29", "\u0661990-03-15",
@@ -340,6 +342,7 @@ async def test_one_bad_user_of_many_does_not_harm_the_others(http: Caller) -> No
     assert [error["path"] for error in done["results"][5]["errors"]] == ["date_of_birth", "timezone"]
     assert len((await http.get("/v1/users"))["users"]) == 4
     assert (await http.get("/v1/users?key=known"))["users"][0]["last_name"] == "King"
+    bad: Any
     for bad in ({}, {"users": []}, {"users": {}}, {"users": [a_user()], "more": 1}, [], 5):
         assert paths(await http("POST", "/v1/users/import", bad)) == ["users"]
 

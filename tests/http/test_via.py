@@ -52,7 +52,7 @@ async def test_timers_added_in_bulk_by_code_did_not_come_over_http(app: Duly) ->
     assert {event.via for event in await app.events.find(limit=300)} == {None}
 
 
-async def test_a_worker_knows_of_a_claimed_event_whether_it_came_over_http(http: Caller) -> None:
+async def test_a_worker_knows_of_a_claimed_event_whether_it_came_over_http(http: Caller, clock: ManualClock) -> None:
     seen: dict[str | None, str | None] = {}
 
     @http.app.on("x")
@@ -62,7 +62,7 @@ async def test_a_worker_knows_of_a_claimed_event_whether_it_came_over_http(http:
     await http.put("/v1/timers/theirs", {"type": "x", "due_at": "2020-01-01T00:00:00Z"})
     await http.app.at(START - timedelta(days=1), "x", key="ours")
     await http.put("/v1/schedules/hourly", {"type": "x", "rule": EVERY_HOUR})
-    http.app.store.clock.advance(timedelta(hours=1))  # type: ignore[union-attr]
+    clock.advance(timedelta(hours=1))
     await http.app.tick()
     schedule = await http.app.schedules.get("hourly")
     assert seen == {"theirs": OVER_HTTP, "ours": None, schedule.id: OVER_HTTP}

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 import sqlalchemy
@@ -13,11 +13,14 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_ses
 from sqlalchemy.orm import scoped_session, sessionmaker
 
 from duly.inbox import ddl
+from duly.inbox.connections import AwaitedConnection
 from tests.api.test_transactions import ASYNC as ASYNC_ON_POSTGRES
 from tests.api.test_transactions import SYNC as SYNC_ON_POSTGRES
 from tests.api.test_transactions import with_driver
 
-Caller = tuple[Any, Callable[[str], Any]]
+Caller = tuple[object, Callable[[str], Any]]
+AwaitedCaller = tuple[AwaitedConnection, Callable[[str], Any]]
+T = TypeVar("T")
 
 
 class Places(NamedTuple):
@@ -34,7 +37,12 @@ class Places(NamedTuple):
         """In both databases together: each test writes to one."""
         sql = f"SELECT count(*) FROM {table}"
         with psycopg.connect(self.postgres) as postgres, closing(sqlite3.connect(self.sqlite)) as lite:
-            return int(postgres.execute(sql).fetchone()[0] + lite.execute(sql).fetchone()[0])  # type: ignore[arg-type,index]
+            [(in_postgres,)], [(in_sqlite,)] = postgres.execute(sql).fetchall(), lite.execute(sql).fetchall()
+            return int(in_postgres + in_sqlite)
+
+
+def _on_postgres(begin: Callable[[str], T]) -> Callable[[Places], T]:
+    return lambda places: begin(places.postgres)
 
 
 # -- synchronous ones
@@ -56,8 +64,12 @@ def with_sqlite3_that_begins_by_itself(places: Places) -> Iterator[Caller]:
 
 @contextmanager
 def with_a_sqlite3_cursor(places: Places) -> Iterator[Caller]:
-    with with_sqlite3(places) as (connection, execute), closing(connection.cursor()) as cursor:
-        yield cursor, execute
+    with (
+        closing(sqlite3.connect(places.sqlite)) as connection,
+        connection,
+        closing(connection.cursor()) as cursor,
+    ):
+        yield cursor, connection.execute
 
 
 @contextmanager
@@ -116,7 +128,7 @@ def with_a_django_cursor(alias: str) -> Iterator[Caller]:
 
 
 SYNC: dict[str, Callable[[Places], AbstractContextManager[Caller]]] = {
-    **{kind: lambda places, begin=begin: begin(places.postgres) for kind, begin in SYNC_ON_POSTGRES.items()},
+    **{kind: _on_postgres(begin) for kind, begin in SYNC_ON_POSTGRES.items()},
     "a psycopg cursor": with_a_psycopg_cursor,
     "a scoped session of SQLAlchemy": with_a_scoped_session,
     "sqlite3": with_sqlite3,
@@ -134,13 +146,13 @@ SYNC: dict[str, Callable[[Places], AbstractContextManager[Caller]]] = {
 
 
 @asynccontextmanager
-async def with_an_async_psycopg_cursor(places: Places) -> AsyncIterator[Caller]:
+async def with_an_async_psycopg_cursor(places: Places) -> AsyncIterator[AwaitedCaller]:
     async with await psycopg.AsyncConnection.connect(places.postgres) as connection, connection.cursor() as cursor:
         yield cursor, cursor.execute
 
 
 @asynccontextmanager
-async def with_an_async_scoped_session(places: Places) -> AsyncIterator[Caller]:
+async def with_an_async_scoped_session(places: Places) -> AsyncIterator[AwaitedCaller]:
     engine = create_async_engine(with_driver(places.postgres, "asyncpg"))
     session: async_scoped_session[AsyncSession] = async_scoped_session(async_sessionmaker(engine), lambda: 0)
     try:
@@ -151,8 +163,8 @@ async def with_an_async_scoped_session(places: Places) -> AsyncIterator[Caller]:
         await engine.dispose()
 
 
-ASYNC: dict[str, Callable[[Places], AbstractAsyncContextManager[Caller]]] = {
-    **{kind: lambda places, begin=begin: begin(places.postgres) for kind, begin in ASYNC_ON_POSTGRES.items()},
+ASYNC: dict[str, Callable[[Places], AbstractAsyncContextManager[AwaitedCaller]]] = {
+    **{kind: _on_postgres(begin) for kind, begin in ASYNC_ON_POSTGRES.items()},
     "an asynchronous psycopg cursor": with_an_async_psycopg_cursor,
     "a scoped AsyncSession of SQLAlchemy": with_an_async_scoped_session,
 }

@@ -13,7 +13,12 @@ OTHER = "whsec_" + b64encode(b"known to somebody else, not us").decode()
 
 
 def make_body(message: str = "Hey, Ada Lovelace it's your birthday", **changes: Any) -> bytes:
-    event = {"id": ID, "tenant": "default", "due_at": "2026-12-01T09:00:00Z", "fired_at": "2026-12-01T09:00:00.02Z"}
+    event: dict[str, Any] = {
+        "id": ID,
+        "tenant": "default",
+        "due_at": "2026-12-01T09:00:00Z",
+        "fired_at": "2026-12-01T09:00:00.02Z",
+    }
     event |= {"lateness_seconds": 0.02, "attempt": 1, "correlation_id": None}
     envelope = {
         "type": "birthday",

@@ -62,8 +62,8 @@ class Receiver:
         except httpx.TransportError:
             return None
 
-    def database(self, **options: float) -> "closing[sqlite3.Connection]":
-        return closing(sqlite3.connect(self._folder / "receiver.db", **options))  # type: ignore[call-overload]
+    def database(self, timeout: float = 5) -> "closing[sqlite3.Connection]":
+        return closing(sqlite3.connect(self._folder / "receiver.db", timeout=timeout))
 
     def greetings(self) -> Counter[str]:
         with self.database() as connection:

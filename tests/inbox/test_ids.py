@@ -116,7 +116,8 @@ async def test_the_second_of_two_deliveries_waits_for_what_becomes_of_the_first(
 ) -> None:
     async def second() -> bool:
         async with with_asyncpg(places.postgres) as (connection, _):
-            return await record(connection, "one")
+            new: bool = await record(connection, "one")
+            return new
 
     waiting: asyncio.Task[bool] | None = None
     with suppress(Oops):

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
 
 import pytest
@@ -24,7 +25,7 @@ PUBLIC = [
     *("2606:4700:4700::1111", "2001:4860:4860::8888", "2001:200::1", "2a00:1450::1", "2620:4f:7fff::1"),
 ]
 
-Carries = {
+Carries: dict[str, Callable[[object], str]] = {
     "mapped": lambda four: f"::ffff:{four}",
     "compatible": lambda four: f"::{four}",
     "translated": lambda four: f"::ffff:0:{four}",

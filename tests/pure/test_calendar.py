@@ -8,7 +8,7 @@ import pytest
 
 from duly import Anniversary, Birthday, Invalid, Reminder, User, cron, every, once, rrule, yearly
 from duly.decide.calendar import aim, begun, calendar, concerned, continues, differs, first_after
-from duly.decide.event_types import shipped
+from duly.decide.event_types import EventType, shipped
 from duly.decide.series.due_head import head_of
 from duly.ids import new_id
 from duly.records.event import Event
@@ -30,13 +30,16 @@ class Custom:
         self._rule, self._message, self._target = rule, message, target
 
     def rule(self, user: User, at: time) -> Rule | None:
-        return _answer(self._rule)
+        rule: Rule | None = _answer(self._rule)
+        return rule
 
     def message(self, user: User) -> str:
-        return _answer(self._message)
+        message: str = _answer(self._message)
+        return message
 
     def target(self, user: User) -> dict[str, Any] | None:
-        return _answer(self._target)
+        target: dict[str, Any] | None = _answer(self._target)
+        return target
 
 
 def _answer(given: Any) -> Any:
@@ -168,7 +171,7 @@ def test_a_rule_that_cannot_be_written_down_is_told_with_its_types_name() -> Non
     ],
 )
 def test_an_event_type_is_asked_only_when_a_field_changes_that_it_uses(changed: set[str], names: list[str]) -> None:
-    types = [Birthday(), Anniversary(), Reminder(), Custom()]
+    types: list[EventType] = [Birthday(), Anniversary(), Reminder(), Custom()]
     assert [type.name for type in concerned(types, changed)] == names
 
 

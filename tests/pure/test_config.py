@@ -69,9 +69,9 @@ def test_a_bad_setting_names_the_variable_the_value_and_what_is_allowed(
 
 @pytest.mark.parametrize(("variable", "value", "allowed"), BAD)
 def test_a_bad_option_is_refused_in_the_same_words(variable: str, value: str, allowed: str) -> None:
-    option = variable.removeprefix("DULY_").lower()
+    options: dict[str, Any] = {variable.removeprefix("DULY_").lower(): value}
     with pytest.raises(BadSetting) as refused:
-        Duly(**{option: value})  # type: ignore[arg-type]
+        Duly(**options)
     assert str(refused.value).startswith(f"{variable}={value!r}")
     assert allowed in str(refused.value)
 

@@ -10,10 +10,12 @@ from duly.rules.notation import cron
 
 def fired(expression: str, zone: str, first: str, until: str, **policy: str) -> list[datetime]:
     """Every instant after *first* and not after *until*."""
-    rule, found, at = cron(expression, timezone=zone, **policy), [], datetime.fromisoformat(first)
-    while (at := rule.after(at).at) <= datetime.fromisoformat(until):
+    rule, found, at = cron(expression, timezone=zone, **policy), list[datetime](), datetime.fromisoformat(first)
+    while (following := rule.after(at)) is not None and following.at <= datetime.fromisoformat(until):
+        at = following.at
         assert at not in found
         found.append(at)
+    assert following is not None
     return found
 
 
@@ -92,6 +94,7 @@ def test_midnight_fires_once_when_it_comes_twice() -> None:
 @pytest.mark.parametrize("start", ["2026-10-25T02:15+01:00", "2026-10-25T02:30+01:00", "2026-10-25T02:45+01:00"])
 def test_the_next_time_within_a_repeated_hour_is_never_in_the_past(start: str) -> None:
     following = cron("30 2 * * *", timezone="Europe/Brussels").after(datetime.fromisoformat(start))
+    assert following is not None
     assert following.at == datetime.fromisoformat("2026-10-26T02:30+01:00")
 
 
@@ -99,6 +102,7 @@ def test_between_two_showings_of_a_time_the_second_is_still_to_come() -> None:
     between = datetime.fromisoformat("2026-10-25T02:45+02:00")
     for overlap in ("second", "both"):
         following = cron("30 2 * * *", timezone="Europe/Brussels", overlap=overlap).after(between)
+        assert following is not None
         assert following.at == datetime.fromisoformat("2026-10-25T02:30+01:00")
 
 

@@ -13,7 +13,7 @@ from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.notation import cron, every, once, yearly
 from duly.rules.policies import policies_text, read_policies
-from duly.rules.recurrence import Occurrence, Rule
+from duly.rules.recurrence import Dst, Occurrence, Rule
 from duly.values.instants import write_instant
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, SECOND, START, make_event, make_schedule
 
@@ -255,4 +255,4 @@ def test_a_head_of_wall_time_knows_which_zone_data_gave_its_instant() -> None:
 )
 def test_a_schedule_keeps_its_rule(rule: Rule) -> None:
     assert make_series(rule).timetable.rule.to_json() == rule.to_json()
-    assert make_series(rule).timetable.rule.same_as(rule.placed(rule.timezone or "UTC", getattr(rule, "dst", None)))
+    assert make_series(rule).timetable.rule.same_as(rule.placed(rule.timezone or "UTC", getattr(rule, "dst", Dst())))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from duly.errors import Invalid
 from duly.rules.notation import cron, every, once, parse_rule, rrule, template, yearly
-from duly.rules.recurrence import Dst, Rule
+from duly.rules.recurrence import Dst, Occurrence, Rule
 from duly.rules.templates import TEMPLATES
 from tests.make import DAY, HOUR, START
 
@@ -69,8 +69,8 @@ written_rules = st.one_of(
 rules = st.builds(parse_rule, written_rules, zones, dst)
 
 
-def walk(rule: Rule, start: datetime, many: int) -> list[Any]:
-    found, at = [], start
+def walk(rule: Rule, start: datetime, many: int) -> list[Occurrence]:
+    found, at = list[Occurrence](), start
     while len(found) < many and (occurrence := rule.after(at)) is not None:
         found.append(occurrence)
         at = occurrence.at

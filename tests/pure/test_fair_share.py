@@ -36,7 +36,7 @@ def test_a_tenant_with_more_events_under_way_is_chosen_later() -> None:
 
 
 def test_events_of_a_tenant_are_chosen_round_robin_by_destination() -> None:
-    known = {
+    known: dict[Key, list[Candidate]] = {
         ("a", destination): [Candidate(f"{destination}-{n}", "lane", "a", destination, START) for n in range(3)]
         for destination in ("x", "y")
     }
@@ -61,10 +61,7 @@ def test_tenants_get_equal_shares_as_far_as_they_have_events(
     counts: dict[Key, int], free: int, in_hand: dict[str, int], luck: object
 ) -> None:
     known = {
-        key: [
-            Candidate(f"{key}{n}", "lane", *key, START + timedelta(seconds=n))  # type: ignore[arg-type]
-            for n in range(many)
-        ]
+        key: [Candidate(f"{key}{n}", "lane", *key, START + timedelta(seconds=n)) for n in range(many)]
         for key, many in counts.items()
     }
     rooms = {key: 1 + hash(key) % 4 for key in counts}

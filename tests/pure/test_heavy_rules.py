@@ -27,7 +27,11 @@ def test_a_rule_for_every_second_is_answered_at_once_also_after_a_gap(monkeypatc
     asked: list[str] = []
 
     def counted(name: str, ask: Any) -> Any:
-        return lambda *given: asked.append(name) or ask(*given)
+        def noted(*given: Any) -> Any:
+            asked.append(name)
+            return ask(*given)
+
+        return noted
 
     for name in ("first", "last"):
         monkeypatch.setattr(Recurrence, name, counted(name, getattr(Recurrence, name)))

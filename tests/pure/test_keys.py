@@ -41,7 +41,14 @@ def test_the_stored_hash_tells_nothing_of_the_key() -> None:
 
 
 def made(**fields: Any) -> ApiKey:
-    usual = {"id": "x", "tenant": "acme", "name": "crm", "scope": Scope.READ, "hint": "duly_x", "created": START}
+    usual: dict[str, Any] = {
+        "id": "x",
+        "tenant": "acme",
+        "name": "crm",
+        "scope": Scope.READ,
+        "hint": "duly_x",
+        "created": START,
+    }
     return ApiKey(**(usual | fields))
 
 

@@ -68,7 +68,8 @@ def test_one_bad_timer_refuses_them_all_and_says_where() -> None:
 
 
 def test_what_is_wrong_with_one_timer_is_found_beside_others_of_its_kind() -> None:
-    fine, other = {"due": START, "type": "greet"}, Retry(max_attempts=0)
+    fine: dict[str, Any] = {"due": START, "type": "greet"}
+    other = Retry(max_attempts=0)
     wrong: list[dict[str, Any]] = [
         {"due": None},
         {"payload": {1}},

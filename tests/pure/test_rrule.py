@@ -343,7 +343,7 @@ def test_an_end_in_year_9999_means_no_end_in_any_zone() -> None:
 )
 def test_a_recurrence_that_cannot_be_bound_is_refused(text: str, start: str | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        bind(parse_recurrence(text), start and datetime.fromisoformat(start))
+        bind(parse_recurrence(text), None if start is None else datetime.fromisoformat(start))
 
 
 def test_a_recurrence_knows_no_zone() -> None:

@@ -97,7 +97,8 @@ def starts_before(
     coarser = FREQUENCIES.index(frequency)
     for place, (part, most) in enumerate([("BYSECOND", 59), ("BYMINUTE", 59), ("BYHOUR", 23)]):
         if part in parts and coarser > place:
-            start = start.replace(**{part[2:].lower(): draw(st.integers(0, most))})
+            unit_of_wall: dict[str, Any] = {part[2:].lower(): draw(st.integers(0, most))}
+            start = start.replace(**unit_of_wall)
     return start
 
 
@@ -112,7 +113,12 @@ def answered_rules(draw: st.DrawFn) -> Answered:
     if parts.keys().isdisjoint({"BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYDAY"}):
         assume(goal.day <= 28 or frequency not in ("YEARLY", "MONTHLY"))
     start = draw(starts_before(frequency, interval, goal, week_start, parts))
-    written = {"FREQ": [frequency], "INTERVAL": [interval], "WKST": [WEEKDAYS[week_start]], **parts}
+    written: dict[str, list[Any]] = {
+        "FREQ": [frequency],
+        "INTERVAL": [interval],
+        "WKST": [WEEKDAYS[week_start]],
+        **parts,
+    }
     text = ";".join(f"{name}={','.join(map(str, values))}" for name, values in written.items())
     readings = []
     for found in rrulestr(f"RRULE:{text}", dtstart=start):

@@ -10,7 +10,7 @@ CREATED = Created(["an id"], "greet", "default")
 
 
 def test_an_observer_is_told_every_signal_unless_it_names_some() -> None:
-    signals, all, some = Signals(), [], []
+    signals, all, some = Signals(), list[Any](), list[Any]()
     signals.observe(all.append)
     signals.observe(some.append, Created, WorkerStopped)
     claimed, stopped = Claimed(make_event(), "w1"), WorkerStopped("w1", 0)
@@ -21,7 +21,7 @@ def test_an_observer_is_told_every_signal_unless_it_names_some() -> None:
 
 
 def test_observers_are_told_in_the_order_of_their_registration() -> None:
-    signals, heard = Signals(), []
+    signals, heard = Signals(), list[str]()
     signals.observe(lambda _: heard.append("first"))
     signals.observe(lambda _: heard.append("second"))
     signals.emit(CREATED)
@@ -29,7 +29,7 @@ def test_observers_are_told_in_the_order_of_their_registration() -> None:
 
 
 def test_a_failing_observer_is_logged_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    signals, heard = Signals(), []
+    signals, heard = Signals(), list[Any]()
 
     def broken(_: Any) -> None:
         raise RuntimeError("no connection to the metrics")

@@ -13,7 +13,9 @@ import pytest
 
 from duly.errors import NotWritable
 from duly.stores.postgres.store import PostgresStore
-from duly.stores.sqlite.store import SqliteStore
+from duly.stores.postgres.tenants.tenant_connections import TenantConnection
+from duly.stores.sqlite.store import SqliteStore, SqliteTransaction
+from duly.stores.sqlite.tenant_session import SqliteTenantSession
 from tests.conftest import AnyStore
 from tests.make import LANE, LEASE, SECOND, make_new
 from tests.servers import Postgres
@@ -54,7 +56,8 @@ async def test_sqlite_waits_for_the_disk_at_every_commit(lite: SqliteStore) -> N
     assert lite.writer.pragma("journal_mode") == "wal"
     for transaction in (lite.begin(), lite.lend(), lite.tenant_session("default", writes=True)):
         async with transaction as tx:
-            assert await tx.fetchval("PRAGMA synchronous") == FULL  # type: ignore[attr-defined]
+            assert isinstance(tx, SqliteTransaction | SqliteTenantSession)
+            assert await tx.fetchval("PRAGMA synchronous") == FULL
 
 
 async def test_sqlite_waits_for_the_disk_again_after_starting_an_event(lite: SqliteStore) -> None:
@@ -114,11 +117,14 @@ async def settings(store: PostgresStore) -> list[str]:
     pools = [value for value in vars(store).values() if isinstance(value, asyncpg.Pool)]
     assert len(pools) == 3  # its own, searching, and lent
     async with AsyncExitStack() as stack:
-        connections = [await stack.enter_async_context(pool.acquire()) for pool in pools for _ in range(3)]
+        connections: list[TenantConnection | asyncpg.pool.PoolConnectionProxy[Any]] = [
+            await stack.enter_async_context(pool.acquire()) for pool in pools for _ in range(3)
+        ]
         for requests in pools_of(store):
             for _ in range(3):
-                connections.append(await requests.take("acme"))
-                stack.callback(requests.give_back, connections[-1])
+                taken = await requests.take("acme")
+                connections.append(taken)
+                stack.callback(requests.give_back, taken)
         return [await connection.fetchval("SHOW synchronous_commit") for connection in connections]
 
 

@@ -181,8 +181,8 @@ async def test_why_no_head_follows_is_kept_on_each_schedule_and_can_be_cleared(s
         well.id: (None, None),
     }
     await store.halt({broken.id: None})
-    [found] = await store.schedules([broken.id])
-    assert stored(found) == broken
+    [cleared] = await store.schedules([broken.id])
+    assert stored(cleared) == broken
 
 
 async def test_heads_and_timers_are_claimed_separately(store: AnyStore) -> None:

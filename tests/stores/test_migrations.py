@@ -60,7 +60,8 @@ async def test_ten_processes_that_start_at_once_migrate_once(empty_url: str) -> 
         await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(10)
     ]
     for process in processes:
-        assert await process.stdout.readline() == b"ready\n"  # type: ignore[union-attr]
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
     ended = await asyncio.gather(*(process.communicate(b"go\n") for process in processes))
     assert [(process.returncode, stderr.decode()) for process, (_, stderr) in zip(processes, ended, strict=True)] == [
         (0, "")
@@ -259,9 +260,9 @@ async def test_admin_keys_from_before_may_still_name_any_tenant_and_the_migratio
                 *values,
             )
         assert await store.migrate() == [f"{one.version:04}_{one.name}" for one in every if one.version >= since]
-        keys = {key.scope: key for key in await store.list_keys(None, before=None, limit=10)}
+        keys = {key.scope.value: key for key in await store.list_keys(None, before=None, limit=10)}
         assert {scope: key.all_tenants for scope, key in keys.items()} == {"read": False, "write": False, "admin": True}
-        [entry] = await store.history(keys["admin"].id)  # type: ignore[index]
+        [entry] = await store.history(keys["admin"].id)
         assert (entry.act, entry.detail) == ("changed", "all-tenants, as before for every admin key")
     finally:
         await store.close()

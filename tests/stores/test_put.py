@@ -75,10 +75,17 @@ async def test_the_history_of_a_move_tells_times_before_1970_too(store: AnyStore
 
 
 async def test_putting_the_same_timer_again_changes_nothing(store: AnyStore, clock: ManualClock) -> None:
-    same = {"key": "k", "due": START + HOUR, "payload": {"v": 1}, "target": {"webhook": "x"}, "correlation_id": "c"}
-    [(first, _)] = await put(store, make_new(**same, retry=Retry(max_attempts=9)))
+    same: dict[str, Any] = {
+        "key": "k",
+        "due": START + HOUR,
+        "payload": {"v": 1},
+        "target": {"webhook": "x"},
+        "correlation_id": "c",
+        "retry": Retry(max_attempts=9),
+    }
+    [(first, _)] = await put(store, make_new(**same))
     clock.advance(MINUTE)
-    [(again, change)] = await put(store, make_new(**same, retry=Retry(max_attempts=9)))
+    [(again, change)] = await put(store, make_new(**same))
     assert (again, change) == (first, "unchanged")
     assert await store.history(first.id) == []
 
@@ -96,7 +103,7 @@ async def test_putting_the_same_timer_again_changes_nothing(store: AnyStore, clo
     ids=lambda difference: next(iter(difference)),
 )
 async def test_any_difference_of_a_timer_is_a_move_there_and_back(store: AnyStore, difference: dict[str, Any]) -> None:
-    usual = {"key": "k", "due": START + HOUR, "payload": {"v": 1}}
+    usual: dict[str, Any] = {"key": "k", "due": START + HOUR, "payload": {"v": 1}}
     [(first, _)] = await put(store, make_new(**usual))
     [(there, change)] = await put(store, make_new(**(usual | difference)))
     assert (there.id, change) == (first.id, "moved")

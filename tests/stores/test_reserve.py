@@ -112,7 +112,7 @@ async def test_whoever_cancels_a_reserved_event_has_cancelled_it(store: AnyStore
 async def test_a_reserved_timer_that_is_put_again_is_reserved_no_longer(
     store: AnyStore, change: dict[str, Any]
 ) -> None:
-    first = {"key": "k", "due": START + AHEAD, "payload": {"n": 7}}
+    first: dict[str, Any] = {"key": "k", "due": START + AHEAD, "payload": {"n": 7}}
     await store.put([make_new(**first)])
     reserved = await reserve(store)
     [added] = await store.put([make_new(**(first | change))])

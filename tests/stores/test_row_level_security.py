@@ -387,7 +387,9 @@ async def test_sessions_of_many_tenants_are_isolated(store: PostgresStore, monke
                     await kill(few, request)
                     await request.now()
                 if what == "cancel":
-                    asyncio.current_task().cancel()  # type: ignore[union-attr]
+                    this = asyncio.current_task()
+                    assert this is not None
+                    this.cancel()
                     await request.fetchval("SELECT pg_sleep(60)")
             await look(request, tenant)
         ended.append(what)

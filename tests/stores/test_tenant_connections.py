@@ -288,6 +288,7 @@ async def test_behind_a_pooler_role_and_tenant_are_set_for_each_statement(
     assert not [sql for sql in told if sql.startswith("SET ") and not sql.startswith("SET LOCAL ")]
     for connection in idle_connections(pool_of(store)):
         row = await connection.fetchrow("SELECT current_user = session_user, current_setting('duly.tenant', true)")
+        assert row is not None
         assert (row[0], row[1] or None) == (True, None)
 
 

@@ -31,7 +31,7 @@ async def seen(store: AnyStore) -> dict[str, Any]:
     async with store.begin() as tx:
         rows = await tx.fetch(spelled(store, f"SELECT {columns} FROM duly.timer_schedules"))
     read = [[instant(one) if is_instant(one) else one for one in row] for row in rows]
-    return {row[1]: dict(zip(columns.split(", "), row, strict=True)) for row in read}
+    return {str(row[1]): dict(zip(columns.split(", "), row, strict=True)) for row in read}
 
 
 def is_instant(value: Any) -> bool:

@@ -39,7 +39,8 @@ class Desk:
 
     async def __aenter__(self) -> Self:
         self.connection = NatsConnection()
-        await self.connection.connect(self._url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=_quiet)
+        soon: Any = 0.05  # a float is fine: its type says int, and it is given to asyncio.sleep
+        await self.connection.connect(self._url, reconnect_time_wait=soon, max_reconnect_attempts=-1, error_cb=_quiet)
         self.stream = self.connection.jetstream()
         await self.stream.add_stream(FOR_COMMANDS)
         return self

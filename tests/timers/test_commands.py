@@ -14,6 +14,7 @@ from duly import Event, Status
 from duly.channels.brokers import nats_commands
 from duly.channels.brokers.nats_commands import Taken
 from duly.channels.brokers.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
+from duly.engine import schedule
 from duly.errors import StoreError
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck
 from duly.stores.statements import StoreQueries
@@ -288,7 +289,7 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
     desk: Desk, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No such command is known. If there is one, it must not keep all others from being stored."""
-    really = commands.put_ordered_timers
+    really = schedule.put_ordered_timers
 
     async def put_ordered_timers(store: AnyStore, wishes: Any, *args: Any) -> None:
         if any(wish.timer.key == "cursed" for wish in wishes):
@@ -309,7 +310,7 @@ async def test_a_command_that_the_store_alone_refuses_is_rejected_alone(
 async def test_an_error_that_affects_all_commands_rejects_none_of_them(
     desk: Desk, serve: Serve, soon_again: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really, failures = commands.put_ordered_timers, 0
+    really, failures = schedule.put_ordered_timers, 0
 
     async def put_ordered_timers(*args: Any) -> None:
         nonlocal failures

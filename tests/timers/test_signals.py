@@ -9,7 +9,7 @@ from typing import Any
 
 from duly.records.event import Delivered, Event
 from duly.timer_service.service import TimerBroker, TimerService, TimerSettings
-from tests.timers.conftest import PATIENCE
+from tests.worker.running_worker import PATIENCE
 
 HEARD_BY_NOBODY = (signal.SIG_DFL, None)
 

@@ -12,7 +12,7 @@ from duly.cli.demo import broker
 from duly.signals import Signals
 from duly.timer_service import service
 from duly.timer_service.service import TimerBroker, TimerService, TimerSettings
-from tests.timers.conftest import PATIENCE
+from tests.worker.running_worker import PATIENCE
 
 
 class Stubborn:

@@ -16,8 +16,9 @@ PATIENCE = 30.0
 Kind = TypeVar("Kind")
 
 
-async def until(condition: Callable[[], Any], wanted: str, patience: float = PATIENCE) -> Any:
-    """What the condition, plain or awaitable, says when it holds at last."""
+async def until(condition: Callable[..., Any], wanted: str, patience: float = PATIENCE) -> Any:
+    """What the condition, plain or awaitable, says when it holds at last. It is called with nothing; a lambda in a loop
+    keeps the loop's variable as a default."""
     deadline = time.monotonic() + patience
     while True:
         found = condition()

@@ -14,7 +14,7 @@ NOW = timedelta()
 
 async def interrupt(duly: Duly, count: int) -> set[str]:
     """Let a worker claim so many and vanish."""
-    async with duly.transaction() as tx:
+    async with duly.store.lend() as tx:
         ids = await duly.add_many([Timer(-timedelta(minutes=1), "task") for _ in range(count)], transaction=tx)
         claimed = await tx.claim("vanished", {"handler:task": count}, NOW)
     assert {event.id for event in claimed} == set(ids)

@@ -14,7 +14,11 @@ from tests.worker.running_worker import working
 
 ACTS = 120  # of each of those who act
 ACTORS = 3
-LIMITED = {"l1": {"overlap": "queue"}, "l2": {"overlap": "skip"}, "l3": {"max_concurrent": 2}}
+LIMITED: dict[str, dict[str, Any]] = {
+    "l1": {"overlap": "queue"},
+    "l2": {"overlap": "skip"},
+    "l3": {"max_concurrent": 2},
+}
 NAMES = (*LIMITED, "u1", "u2")
 TARGETS = ("shop", "https://a.example", "https://a.example/in")
 SECRET = "a key of at least thirty-two characters"
@@ -71,7 +75,8 @@ class Actor:
 
     async def put(self) -> None:
         name = self.name
-        policies = LIMITED.get(name, {}) | self._chance.choice(({}, {"end": self.soon()}, {"misfire": "skip"}))
+        others: tuple[dict[str, Any], ...] = ({}, {"end": self.soon()}, {"misfire": "skip"})
+        policies = LIMITED.get(name, {}) | self._chance.choice(others)
         if name == "l3":
             policies |= {"max_concurrent": self._chance.randint(1, 3)}
         target = self._chance.choice((None, None, webhook("https://a.example/in"), webhook(target="shop")))

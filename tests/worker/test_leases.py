@@ -56,7 +56,7 @@ async def test_a_worker_that_lost_its_lease_drops_its_verdict(url: str) -> None:
         raise AssertionError
 
     async with stalled, other:
-        stalled.store.renew = never  # type: ignore[method-assign]
+        stalled.store.renew = never  # type: ignore[method-assign,assignment]
         async with working(stalled):
             event = await stalled.after(timedelta(), "task")
             await until(lambda: _processing(stalled, event.id), "it is under way")
@@ -88,7 +88,7 @@ async def test_a_worker_that_claims_an_event_again_after_losing_it_runs_both_att
         raise AssertionError
 
     async with duly:
-        duly.store.renew = never  # type: ignore[method-assign]
+        duly.store.renew = never  # type: ignore[method-assign,assignment]
         async with working(duly):
             event = await duly.after(timedelta(), "task")
             await until(lambda: versions == [2], "it is under way")

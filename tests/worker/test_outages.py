@@ -231,7 +231,7 @@ async def test_a_worker_that_waits_to_run_an_interrupted_event_alone_can_be_stop
         await released.wait()
 
     async with duly:
-        async with duly.transaction() as tx:
+        async with duly.store.lend() as tx:
             await duly.after(NOW, "task", transaction=tx)
             [interrupted] = await tx.claim("vanished", {"handler:task": 1}, timedelta(milliseconds=1))
         await duly.after(NOW, "task")

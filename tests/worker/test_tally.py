@@ -54,7 +54,12 @@ async def test_a_running_worker_reports_a_pass_and_then_idles(url: str, transact
 async def test_a_pass_goes_on_while_anything_is_under_way(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
     look = PassTally.look
-    monkeypatch.setattr(PassTally, "look", lambda self, *, idle: (looks.append(idle), look(self, idle=idle)))
+
+    def noted(tally: PassTally, *, idle: bool) -> None:
+        looks.append(idle)
+        look(tally, idle=idle)
+
+    monkeypatch.setattr(PassTally, "look", noted)
     duly = Duly(url, poll_interval="20ms")
     told = Told(duly)
     quick(duly)

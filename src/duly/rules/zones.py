@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-import tzdata  # type: ignore[import-untyped]
+import tzdata
 
 VERSION: str = tzdata.IANA_VERSION
 """The release of the zone data that all local times are computed with, such as 2026f."""
