@@ -135,7 +135,7 @@ def _section(base: str, operation: DescribedOperation) -> str:
     answers = "".join(_answer(status, answer) for status, answer in good.items())
     errors = ", ".join(status for status in told["responses"] if status not in good)
     curl = _curl(base, operation.method, operation.path, body, keyed="x-scope" in told)
-    takes = "" if body is None else f"<p>Takes {_type(body['schema'])}</p>"
+    takes = "" if body is None else f"<p>Body: {_type(body['schema'])}</p>"
     return (
         f'<section id="{id}"><h3><a href="#{id}">{operation.heading}</a></h3>'
         f'<p>{escape(told["summary"])}. <span class="scope">{_scope(told)}</span></p>{more}'
@@ -157,7 +157,7 @@ def _parameters(parameters: list[Mapping[str, Any]]) -> str:
         f"<td>{_inline(one.get('description') or one['schema'].get('description', ''))}</td></tr>"
         for one in parameters
     )
-    return f"<table><tr><th>Parameter</th><th>In</th><th>Is</th><th></th></tr>{rows}</table>"
+    return f"<table><tr><th>Parameter</th><th>In</th><th>Type</th><th>Description</th></tr>{rows}</table>"
 
 
 def _answer(status: str, answer: Mapping[str, Any]) -> str:
