@@ -35,6 +35,7 @@ async def test_a_put_that_loses_its_connection_may_have_been_stored(http: Caller
         answer = await asked
     assert answer.status_code == 503
     assert "it may have been carried out" in answer.json()["detail"]
+    assert answer.json()["type"] == "urn:duly:problem:uncertain"
     again = await http("PUT", "/v1/timers/k", TIMER | {"type": "other"})
     assert (again.status_code, again.json()["type"]) == (200, "other")
 

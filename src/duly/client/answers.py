@@ -18,7 +18,7 @@ from duly.errors import (
     Stale,
     Unauthenticated,
 )
-from duly.records.wire.answers import FieldError
+from duly.records.wire.answers import UNCERTAIN, FieldError
 
 RENAMED: Mapping[str, str] = {"due_at": "due"}
 """Names of fields that differ between JSON and the verbs."""
@@ -42,12 +42,21 @@ class Reply:
     def request_id(self) -> str | None:
         return self.headers.get("X-Request-Id")
 
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the server says that it does not know itself whether it has carried the request out."""
+        try:
+            return _problem.decode(self.body).type == UNCERTAIN
+        except msgspec.MsgspecError:
+            return False
+
 
 class _Problem(msgspec.Struct):
     """The fields of a problem document that the client uses; a proxy may have written the document as well."""
 
     detail: str
     errors: list[FieldError] = []
+    type: str = "about:blank"
 
 
 _problem = msgspec.json.Decoder(_Problem)

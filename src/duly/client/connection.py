@@ -45,9 +45,6 @@ LARGEST_BULK_BYTES = 8 * 1024 * 1024
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 """Statuses after which a request is retried."""
 
-MAY_BE_DONE = "it may have been carried out"
-"""The phrase of an error after which the outcome is unknown; servers use the same phrase."""
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -213,7 +210,8 @@ class ServerConnection:
             told = f"answered {got.status}" + (f": {error}" if error is not None else "")
             told = told.replace(f" (request {got.request_id or request.id})", "")
         tries = "1 attempt" if turns == 1 else f"{turns} attempts"
-        doubt = f"; {MAY_BE_DONE} nevertheless" if unsure and MAY_BE_DONE not in told else ""
+        says_so = isinstance(got, Reply) and got.is_uncertain
+        doubt = "; it may have been carried out nevertheless" if unsure and not says_so else ""
         answered = got.request_id if isinstance(got, Reply) else None
         return named(ServerUnavailable(f"{self.url}: {told}, after {tries}{doubt}"), answered or request.id)
 
@@ -224,7 +222,7 @@ def _may_be_done(got: Reply | ConnectionLost, request: ClientRequest) -> bool:
         return False
     if isinstance(got, ConnectionLost):
         return not got.hopeless
-    return got.status in (502, 504) or MAY_BE_DONE.encode() in got.body
+    return got.status in (502, 504) or got.is_uncertain
 
 
 def _sent(body: bytes | None) -> bytes | io.BytesIO | None:

@@ -20,6 +20,7 @@ from duly.errors import (
     Unauthenticated,
     Unsealed,
 )
+from duly.records.wire.answers import UNCERTAIN
 
 MEDIA_TYPE = "application/problem+json"
 RENAMED = {"due": "due_at"}
@@ -63,7 +64,6 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (Stale, 412),
     (Conflict, 409),
     (Unsealed, 409),
-    (Uncertain, 503),
     (StoreUnavailable, 503),
     (SchemaMismatch, 503),
     (StoreError, 503),
@@ -71,10 +71,14 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
 
 
 def problem(
-    status: int, detail: str, problems: Sequence[Problem] = (), headers: Mapping[str, str] | None = None
+    status: int,
+    detail: str,
+    problems: Sequence[Problem] = (),
+    headers: Mapping[str, str] | None = None,
+    type: str = "about:blank",
 ) -> ApiResponse:
     body: dict[str, Any] = {
-        "type": "about:blank",
+        "type": type,
         "title": _title(status),
         "status": status,
         "detail": detail,
@@ -104,6 +108,8 @@ def problem_of(error: DulyError) -> ApiResponse:
         told = f"{count} problem{'' if count == 1 else 's'}, and nothing was changed"
         first = f"; the first {MOST_PROBLEMS} are listed" if count > MOST_PROBLEMS else ""
         return problem(422, told + first, error.problems)
+    if isinstance(error, Uncertain):
+        return problem(503, str(error), headers=_headers(503), type=UNCERTAIN)
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return problem(status, _told(error), headers=_headers(status))

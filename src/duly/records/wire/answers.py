@@ -22,6 +22,10 @@ class FieldError(msgspec.Struct, frozen=True):
     message: str
 
 
+UNCERTAIN = "urn:duly:problem:uncertain"
+"""The ``type`` of a problem document after which it is unknown whether the request was carried out."""
+
+
 class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
     """An error, as a problem document (RFC 9457)."""
 
