@@ -355,7 +355,7 @@ async def test_a_run_of_today_that_an_edit_puts_into_the_past_is_passed_over_and
     assert (row.occurrence, row.status) == ("2026-01-02T09:00:00", Status.SKIPPED)
     entry = (await app.events.history(row.id))[-1]
     assert (entry.act, entry.worker) == ("skipped", "ada")
-    assert f"has it at {fires}:00Z now, which is over" in str(entry.detail)
+    assert f"by the new rule it was due {fires}:00Z, which is in the past" in str(entry.detail)
     await app.tick()
     assert len(fired) == 1, "an edit never makes a run in the past"
     again = await app.schedules.put("daily", NINE, "digest")

@@ -187,7 +187,7 @@ async def test_an_event_is_left_out_while_its_predecessor_is_under_way(duly: Ope
         clock.advance(HOUR)
         await other.tick()
         [skipped] = await events_of(app, schedule, "SKIPPED")
-        assert await told(app, skipped) == [("skipped", "its predecessor is still under way")]
+        assert await told(app, skipped) == [("skipped", "its predecessor is still running")]
         assert await state(app) == (START + 3 * HOUR, None)
         slow.end_one()
     clock.advance(HOUR)

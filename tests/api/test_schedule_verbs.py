@@ -119,7 +119,7 @@ async def test_occurrences_that_pass_during_a_pause_are_left_out(app: Duly, cloc
     assert [(event.due, event.stands_for) for event in fired] == [(START + 6 * HOUR, 1)]
     entry = (await app.schedules.history("hourly"))[-1]
     assert (entry.act, entry.worker) == ("resumed", "ada")
-    assert "5 occurrences were passed over, and left out" in str(entry.detail)
+    assert "5 occurrences were missed during the pause, and were skipped" in str(entry.detail)
 
 
 async def test_occurrences_that_pass_during_a_pause_can_be_caught_up(app: Duly, clock: ManualClock) -> None:

@@ -193,7 +193,7 @@ async def test_a_user_whose_events_are_claimed_without_end_is_not_half_deleted(
 
     monkeypatch.setattr("duly.stores.user_statements.UserQueries.user_head_ids", always)
     for verb in (app.users.delete(user.id), app.users.update(user.id, last_name="King")):
-        with pytest.raises(Conflict, match="being claimed just now: try again"):
+        with pytest.raises(Conflict, match="being claimed by a worker: try again"):
             await verb
     assert looks == 2 * MOST_TRIES
     assert await app.users.get(user.id) == user

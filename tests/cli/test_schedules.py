@@ -455,7 +455,7 @@ WRONG_USE = [
     (["put", "it", *DAILY, "--at", "09:00"], "--yearly"),
     (["put", "it", *DAILY, "--anchor", "now"], "--every or --rrule"),
     (["put", "it", *DAILY, "--depends-on", "load"], "--within"),
-    (["put", "it", *DAILY, "--depends-on", "load", "--within", "1h"], "put that one first"),
+    (["put", "it", *DAILY, "--depends-on", "load", "--within", "1h"], "create that schedule first"),
     (["put", "it", *DAILY, "--paused", "--enabled"], "--enabled"),
     (["put", "it", *DAILY, "--file", "x.json"], "--file"),
     (["put", "it", *DAILY, "--payload", "{cart: 9}"], "--payload '"),

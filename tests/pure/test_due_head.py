@@ -163,7 +163,7 @@ def test_a_head_waits_for_one_of_many() -> None:
 
 def test_a_head_is_left_out_while_its_predecessor_is_under_way() -> None:
     decision = decided(make_series(overlap="skip"), START, under_way=1)
-    assert decision == Drop("its predecessor is still under way", 1, occurrence(START + HOUR))
+    assert decision == Drop("its predecessor is still running", 1, occurrence(START + HOUR))
 
 
 def test_a_head_fires_only_if_what_it_depends_on_has_succeeded_lately() -> None:

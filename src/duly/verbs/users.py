@@ -117,7 +117,7 @@ class Users:
                 if not await tx.user_head_ids([id]):  # otherwise, a claim has stored another head meanwhile
                     break
             else:
-                raise Conflict("events of this user are being claimed just now: try again")
+                raise Conflict("events of this user are being claimed by a worker: try again")
             await tx.note([(user.id, "deleted", None if reason is None else storable(reason))], storable(by))
             await tx.delete_users([id])
             return user

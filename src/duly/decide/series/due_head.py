@@ -78,7 +78,7 @@ def decide(head: Event, series: Series, facts: HeadFacts) -> Decision:
     if isinstance(decision, Drop):
         return decision
     if full:
-        return _dropped(decision, "its predecessor is still under way")
+        return _dropped(decision, "its predecessor is still running")
     if policies.depends_on is not None and not _lately(facts, policies.depends_on.within):
         name, within = policies.depends_on.schedule, format_duration(policies.depends_on.within)
         return _dropped(decision, f"{name!r} has not succeeded within the {within} before")

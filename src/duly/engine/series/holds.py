@@ -195,8 +195,8 @@ async def _look_after(store: HoldStore, series: str) -> None:
 def told(passed: PausedOver, next_at: datetime | None) -> str:
     """The result of a resumption, in words."""
     if not passed.occurrences:
-        what = "nothing was passed over"
+        what = "no occurrence was missed"
     else:
         many = "1 occurrence was" if passed.occurrences == 1 else f"{passed.occurrences:,} occurrences were"
-        what = f"{many} passed over, and {'fire by the misfire policy' if passed.fires else 'left out'}"
+        what = f"{many} missed during the pause, and {'fire by the misfire policy' if passed.fires else 'were skipped'}"
     return what if next_at is None else f"{what}; the next is due {write_instant(next_at)}"

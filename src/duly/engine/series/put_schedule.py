@@ -84,7 +84,7 @@ async def put_schedule(
                 return _not_overtaken(await _put(tx, asked, by))
             async with store.begin() as own:
                 return _not_overtaken(await _put(own, asked, by))
-    raise Conflict(f"schedule {draft.name!r} is being changed by others just now: try again")
+    raise Conflict(f"schedule {draft.name!r} is being changed by another request: try again")
 
 
 def _not_overtaken(stored: Schedule | None) -> Schedule:
@@ -104,7 +104,7 @@ async def _put(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedul
 async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedule | None:
     if asked.expected is not None:
         name = asked.schedule.name
-        raise Stale(f"there is no schedule {name!r} any more: read what there is, and put it anew if you still want it")
+        raise Stale(f"the schedule {name!r} has been deleted since you read it: put it again without If-Match to create it")
     now = await tx.now()
     rule = await evaluated(asked.rule.anchored, now)
     enabled = asked.enabled is not False
@@ -199,9 +199,9 @@ def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, be
     skipped if its own time has come and somebody had postponed it, or if the new rule has it at a time in the past. A
     rule that *begins* now has no past times."""
     if occurrence_of(head).at <= now:
-        return f"it had been put off to {write_instant(head.due)}, and its schedule was edited before that"
+        return f"it had been postponed to {write_instant(head.due)}, and its schedule was edited before that"
     there = None if begins or _readable(old) is None else put_into_the_past(head, old.as_series, new.as_series, now)
-    return there and f"its schedule was edited, and has it at {write_instant(there.at)} now, which is over"
+    return there and f"its schedule was edited: by the new rule it was due {write_instant(there.at)}, which is in the past"
 
 
 async def _switch(
@@ -299,7 +299,7 @@ async def _check_dependency(tx: ScheduleTransaction, schedule: Schedule) -> None
         found = await tx.schedule_named(schedule.tenant, depends_on.schedule)
         if found is None:
             if one is schedule:
-                message = f"there is no schedule {depends_on.schedule!r:.60}: put that one first"
+                message = f"there is no schedule {depends_on.schedule!r:.60}: create that schedule first"
                 raise Invalid([Problem("depends_on.schedule", message)])
             return
         one = found

@@ -96,7 +96,7 @@ async def lock_heads(tx: UserTransaction, users: Sequence[str]) -> list[Event]:
         heads = await tx.user_heads(users)
         if {head.id for head in heads} == await tx.user_head_ids(users):
             return heads
-    raise Conflict("events of these users are being claimed just now: try again")
+    raise Conflict("events of these users are being claimed by a worker: try again")
 
 
 def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
