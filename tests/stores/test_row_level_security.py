@@ -594,7 +594,7 @@ async def test_many_processes_that_start_at_once_on_many_databases_all_get_the_r
         (f"GRANT SELECT ON duly.api_keys TO {ROLE}", "SELECT on duly.api_keys"),
         ("GRANT SELECT ON duly.migrations TO PUBLIC", "SELECT on duly.migrations"),
         (f"GRANT TRUNCATE ON duly.events TO {ROLE}", "TRUNCATE on duly.events"),
-        ("ALTER TABLE duly.users DISABLE ROW LEVEL SECURITY", "does not bind duly_api on duly.users"),
+        ("ALTER TABLE duly.users DISABLE ROW LEVEL SECURITY", "does not apply to duly_api on duly.users"),
     ],
 )
 async def test_a_role_with_rights_past_row_level_security_is_refused(

@@ -62,7 +62,9 @@ async def test_a_writer_that_waits_for_a_frozen_process_is_told_which_one_it_is(
         async with frozen(url) as pid:
             with pytest.raises(NotWritable) as told:
                 await duly.after(LATER, "task")
-            said = rf"process {pid}, which is stopped \(`kill -CONT {pid}` lets it go on\), has held the write lock on "
+            said = (
+                rf"process {pid}, which is stopped \(continue it with `kill -CONT {pid}`\), has held the write lock on "
+            )
             assert re.match(rf"{said}{re.escape(str(file))} for 0\.\d+ s: ", str(told.value))
             [found] = await duly.events.find(InStatus(Status.PENDING))
             assert found.id == before.id, "it can be read, and nothing was stored"

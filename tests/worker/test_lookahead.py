@@ -261,6 +261,23 @@ def test_a_look_ahead_beyond_half_a_second_is_refused(written: str) -> None:
         Duly("sqlite://", lookahead=written)
 
 
+async def test_reserved_events_that_take_all_places_fire_although_new_events_wake_the_worker(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reserve, "CLAIM_BEFORE_S", 0.3)  # seconds for which they are claimed and wait
+    duly = Duly(url, lookahead="500ms", concurrency=2)
+    punctual, told = Punctual(duly), Told(duly)
+    async with duly, working(duly):
+        due = (await duly.now()) + 2 * SOON
+        ids = await duly.add_many(Timer(due, "task") for _ in range(4))
+        await until(lambda: {claim.event.id for claim in told.of(Claimed)} == set(ids), "all are claimed")
+        while datetime.now(UTC) < due:
+            await duly.after(HOUR, "task")  # wakes the worker, which has no place left
+            await asyncio.sleep(0.01)
+        await until(lambda: set(punctual.fired) == set(ids), "all have fired")
+    assert all(fired >= due for fired in punctual.fired.values())
+
+
 async def test_an_idle_worker_that_looks_ahead_sleeps(url: str) -> None:
     duly: Any = Duly(url, lookahead="500ms", poll_interval="60s")
     punctual = Punctual(duly)

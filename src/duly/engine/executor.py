@@ -117,12 +117,12 @@ class Executor:
             self._awaited = None
 
     async def load_falls_to(self, load: int, within: float) -> None:
-        """Waits until the load has fallen that far, *within* seconds at most."""
+        """Waits until an event has ended and the load is that low, *within* seconds at most. It always waits: reserved
+        events may take the places of a worker that has no load, and their tasks need the event loop."""
         fallen = asyncio.Event()
         with self.calling_at(load, fallen.set), contextlib.suppress(TimeoutError):
-            if self._pool.load > load:
-                async with asyncio.timeout(within):
-                    await fallen.wait()
+            async with asyncio.timeout(within):
+                await fallen.wait()
 
     async def finish_all(self, within: float = math.inf, *, even_if_stopping: bool = False) -> bool:
         """Waits until the executor is idle, *within* seconds at most, or until the worker is stopped. Returns whether

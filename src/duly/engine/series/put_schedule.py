@@ -104,7 +104,9 @@ async def _put(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedul
 async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedule | None:
     if asked.expected is not None:
         name = asked.schedule.name
-        raise Stale(f"the schedule {name!r} has been deleted since you read it: put it again without If-Match to create it")
+        raise Stale(
+            f"the schedule {name!r} has been deleted since you read it: put it again without If-Match to create it"
+        )
     now = await tx.now()
     rule = await evaluated(asked.rule.anchored, now)
     enabled = asked.enabled is not False
@@ -201,7 +203,9 @@ def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, be
     if occurrence_of(head).at <= now:
         return f"it had been postponed to {write_instant(head.due)}, and its schedule was edited before that"
     there = None if begins or _readable(old) is None else put_into_the_past(head, old.as_series, new.as_series, now)
-    return there and f"its schedule was edited: by the new rule it was due {write_instant(there.at)}, which is in the past"
+    return (
+        there and f"its schedule was edited: by the new rule it was due {write_instant(there.at)}, which is in the past"
+    )
 
 
 async def _switch(
