@@ -53,7 +53,7 @@ async def test_a_pause_is_an_edit(app: Duly) -> None:
 async def test_a_deleted_schedule_is_not_made_again_by_who_wanted_to_change_it(app: Duly) -> None:
     seen = await app.schedules.put("hourly", RULE, "digest")
     await app.schedules.delete("hourly")
-    with pytest.raises(Stale, match="there is no schedule 'hourly' any more"):
+    with pytest.raises(Stale, match="the schedule 'hourly' has been deleted since you read it"):
         await app.schedules.put("hourly", RULE, "digest", {"n": 1}, expected=seen.tag)
     with pytest.raises(NotFound):
         await app.schedules.delete("hourly", expected=seen.tag)

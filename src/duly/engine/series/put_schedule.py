@@ -105,7 +105,8 @@ async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Sche
     if asked.expected is not None:
         name = asked.schedule.name
         raise Stale(
-            f"the schedule {name!r} has been deleted since you read it: put it again without If-Match to create it"
+            f"the schedule {name!r} has been deleted since you read it: "
+            "to create it again, put it without expected= (If-Match)"
         )
     now = await tx.now()
     rule = await evaluated(asked.rule.anchored, now)
