@@ -290,5 +290,5 @@ async def test_a_claim_with_horizon_begins_at_the_frontier(store: AnyStore) -> N
     await store.add([old, new])
     seen = KnownFrontier({LANE: START - MINUTE}, START)
     claimed, _ = await store.claim_with_horizon("w1", {LANE: 5}, LEASE, seen)
-    assert {event.id for event in claimed} <= {old.id, new.id}
-    assert new.id in {event.id for event in claimed}
+    everything = store.dialect == "sqlite"  # its index has no entries to step over, so each claim begins at the oldest
+    assert {event.id for event in claimed} == ({old.id, new.id} if everything else {new.id})
