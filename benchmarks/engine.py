@@ -1,5 +1,6 @@
 """The benchmarks' access to Duly's internals: a single claim, a single settlement, and millions of rows by SQL."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -11,8 +12,9 @@ from duly.decide.lifecycle import DELIVERED
 from duly.engine.claim import Claims
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.limits import Unlimited
-from duly.engine.series.claim_heads import HeadClaims
+from duly.engine.series.careful_heads import CarefulHeads
 from duly.engine.series.heads import Claimant
+from duly.engine.series.successors import Successors
 from duly.engine.settle import settle
 from duly.records.event import Settlement
 from duly.signals import Signals
@@ -27,16 +29,19 @@ class Claimer:
     def __init__(self, duly: Duly, name: str) -> None:
         concurrency = duly.settings.concurrency
         turns = FairQueue(Unlimited(concurrency), concurrency)
-        self._duly, self._claims = duly, Claims(duly.store, Claimant(name, LEASE), turns, SILENT, heads=False)
-        self._heads = HeadClaims(duly.store, Claimant(name, LEASE), turns, SILENT)
+        claimant, self.successors = Claimant(name, LEASE), Successors(duly.store)
+        heads = CarefulHeads(duly.store, claimant, self.successors, SILENT)
+        self._duly, self._claims = duly, Claims(duly.store, claimant, turns, heads, SILENT)
 
     async def claim(self, limit: int) -> list[Event]:
         room = dict.fromkeys(self._duly.routes(), limit)
         return [event async for batch in self._claims.take(room) for event in batch.events]
 
-    async def claim_heads(self, limit: int) -> list[Event]:
-        room = dict.fromkeys(self._duly.routes(), limit)
-        return (await self._heads.take(room, all_lanes=True)).fired
+    async def complete(self) -> None:
+        """Completes the heads that its claims have planted, as a worker does beside its loop."""
+        task = asyncio.create_task(self.successors.run())
+        await self.successors.finish(60)
+        task.cancel()
 
 
 async def settle_all(duly: Duly, worker: str, events: Sequence[Event]) -> None:

@@ -195,6 +195,7 @@ def _schedules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     for batch in (10, 100):
         yield Case("due", "duly", (sizes.schedules, batch, sizes.hours), f"batches of {batch}")
     yield Case("catch_up", "duly", (sizes.schedules, 1), "due once")
+    yield Case("catch_up", "duly", (sizes.down, 1), "many due once")
     yield Case("catch_up", "duly", (sizes.down, 24), "hourly, a day missed")
 
 

@@ -128,6 +128,7 @@ async def test_other_tasks_run_between_the_heads_of_a_claim(
     monkeypatch.setattr(heads, "SLOW_RULE_S", 60.0)
     monkeypatch.setattr(heads, "decide", noting)
     fired = await put(app, ["FREQ=SECONDLY"] * 5)
+    await write(app.store, "UPDATE duly.events SET next_state = 'careful'")
     clock.advance(SECOND)
     others = asyncio.create_task(take_turns())
     await app.tick()
@@ -150,6 +151,7 @@ async def test_a_rule_that_was_slow_is_evaluated_in_a_thread(
     await app.schedules.put("slow", every("1s"), "heavy")
     app.on("heavy")(nothing)
     for _ in range(2):
+        await write(app.store, "UPDATE duly.events SET next_state = 'careful'")
         clock.advance(SECOND)
         await app.tick()
     first, second = threads

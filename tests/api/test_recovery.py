@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 
 from duly import Duly, Event, ExecutedLate, Failed, InStatus, Overdue, Rejected, Status, Stuck, User
-from duly.engine.fairness.fair_queue import FairQueue
-from duly.engine.fairness.limits import Unlimited
-from duly.engine.series.claim_heads import HeadClaims
-from duly.engine.series.heads import Claimant
 from duly.observers.logs import Line
-from duly.signals import Signals
 from duly.testing import ManualClock, Recorder
 from tests.api.greeting import at, due, everything_of, greetings, planned
+from tests.claiming import claimed_by_a_worker
 from tests.conftest import OpenDuly
 from tests.make import DAY, HOUR, LEASE, MINUTE, SECOND, a_user, completed
 
@@ -111,8 +107,7 @@ async def test_a_crash_in_the_middle_of_a_batch_repeats_only_what_was_not_finish
     greeted = greetings(app)
     await born_today(app, *(f"09:0{n}" for n in range(5)))
     clock.set(NINE + 10 * MINUTE)
-    claims = HeadClaims(crashed.store, Claimant("gone", LEASE), FairQueue(Unlimited(10), 10), Signals(timedelta()))
-    claimed = (await claims.take({LANE: 10}, all_lanes=True)).fired
+    claimed = await claimed_by_a_worker(crashed, {LANE: 10}, "gone")
     assert len(claimed) == 5
     await crashed.store.settle([completed(event) for event in claimed[:2]], "gone")  # and here the lights go out
     await app.tick()

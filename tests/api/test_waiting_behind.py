@@ -10,15 +10,12 @@ import pytest
 
 from duly import Duly, Event, every
 from duly.decide.series.due_head import ITS_TURN
-from duly.engine.fairness.fair_queue import FairQueue
-from duly.engine.fairness.limits import Unlimited
-from duly.engine.series.claim_heads import HeadClaims
-from duly.engine.series.heads import Claimant
 from duly.engine.settle import settle
 from duly.signals import Signals
 from duly.testing import ManualClock
+from tests.claiming import claimed_by_a_worker
 from tests.conftest import OpenDuly
-from tests.make import HOUR, LEASE, MINUTE, START, completed
+from tests.make import HOUR, MINUTE, START, completed
 from tests.worker.running_worker import until
 
 NAME = "slow"
@@ -35,8 +32,7 @@ class Behind(NamedTuple):
 
 async def fired(app: Duly) -> list[Event]:
     """The heads that a worker gets, which have begun then."""
-    claims = HeadClaims(app.store, Claimant("w1", LEASE), FairQueue(Unlimited(10), 10), Signals())
-    return (await claims.take({LANE: 10}, all_lanes=True)).fired
+    return await claimed_by_a_worker(app, {LANE: 10})
 
 
 async def end(app: Duly, event: Event) -> None:

@@ -20,8 +20,9 @@ from typing import Any, Protocol
 import msgspec
 
 from duly import Duly, Event
-from duly.ports import TakenOver
+from duly.ports import ClaimedEvents, TakenOver
 from duly.ports.transactions import Transaction
+from duly.records.event import NewEvent
 from duly.signals import WorkerStarted
 from tests.conftest import AnyStore
 from tests.crash.forked import say_into
@@ -100,8 +101,10 @@ class KilledTransaction:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transaction, name)
 
-    async def claim(self, *args: Any) -> list[Event]:
-        return self._claiming(await self._transaction.claim(*args))
+    async def claim(self, *args: Any, **options: Any) -> ClaimedEvents:
+        claimed: ClaimedEvents = await self._transaction.claim(*args, **options)
+        self._claiming(claimed)
+        return claimed
 
     async def fire(self, heads: Any, *args: Any) -> None:
         await self._transaction.fire(heads, *args)
@@ -112,10 +115,9 @@ class KilledTransaction:
         self._claiming([event for event, _ in taken])
         return taken
 
-    def _claiming(self, events: list[Event]) -> list[Event]:
+    def _claiming(self, events: list[Event]) -> None:
         self.claimed = events
         self._doom.at("claiming", events)
-        return events
 
     async def settle(self, settlements: Any, worker: str) -> Any:
         events = [settlement.event for settlement in settlements]
@@ -149,9 +151,14 @@ class KilledStore:
         self._doom.at("claimed", killed.claimed)
         self._doom.at("settled", killed.settled)
 
-    async def claim(self, *args: Any) -> list[Event]:
+    async def claim(self, *args: Any, **options: Any) -> ClaimedEvents:
         async with self.begin() as transaction:  # the same statement, but with a place to die before it is committed
-            return await transaction.claim(*args)
+            return await transaction.claim(*args, **options)
+
+    async def carry(self, heads: Sequence[NewEvent]) -> None:
+        """Until this is committed, new heads do not know their successors."""
+        self._doom.at("completing", [event for head in heads if (event := await self._store.get(head.id))])
+        await self._store.carry(heads)
 
     async def reserve(self, *args: Any) -> Any:
         reserved, now = await self._store.reserve(*args)

@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 
-from duly.engine.fairness.fair_queue import FairQueue
-from duly.engine.fairness.limits import Unlimited
-from duly.engine.series.claim_heads import HeadClaims
-from duly.engine.series.heads import Claimant
-from duly.signals import Signals
 from duly.testing import ManualClock
 from tests.api.greeting import at
 from tests.api.sending import OPTIONS, body
+from tests.claiming import claimed_by_a_worker
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
 from tests.http.test_events import all_of
-from tests.make import DAY, HOUR, LEASE, MINUTE, SECOND, a_user, completed
+from tests.make import DAY, HOUR, MINUTE, SECOND, a_user, completed
 from tests.receivers.asked import Request
 from tests.receivers.obedient import Answer, Obedient
 
@@ -262,8 +258,7 @@ async def test_a_crash_in_the_middle_sends_only_what_was_not_finished(
     users = [await add(http, receiver, first_name=name) for name in "ABCDE"]
     crashed = await duly(**OPTIONS)
     clock.set(at("2026-03-15 09:00"))
-    claims = HeadClaims(crashed.store, Claimant("gone", LEASE), FairQueue(Unlimited(10), 10), Signals(LEASE))
-    claimed = (await claims.take({"webhook": 10}, all_lanes=True)).fired
+    claimed = await claimed_by_a_worker(crashed, {"webhook": 10}, "gone")
     await crashed.store.settle([completed(event) for event in claimed[:2]], "gone")  # and here the lights go out
     processing = await all_of(http, {"status": "PROCESSING"})
     assert len(processing) == 3

@@ -7,6 +7,7 @@ from duly.decide.retry import Retry
 from duly.errors import Invalid
 from duly.ids import new_ids
 from duly.records.event import Timer
+from duly.stores.columns.lists import OF_SUCCESSORS
 from tests.make import HOUR, START
 
 
@@ -52,6 +53,7 @@ def test_a_timer_becomes_an_event() -> None:
         "hold_kind": None,
         "gated": False,
         "rule_json": None,
+        **dict.fromkeys(OF_SUCCESSORS),
     }
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from duly.decide.fair_share import Candidate
-from duly.ports import ScanRequest
+from duly.ports import Reserved, ScanRequest
 from duly.records.event import NewEvent
 from duly.testing import ManualClock
 from tests.conftest import AnyStore, OpenStore
@@ -42,7 +42,6 @@ async def test_a_backlog_scan_knows_a_tenant_for_each_destination_separately(sto
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
 async def test_a_backlog_scan_sees_only_ready_events(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + HOUR), make_new(type="other")])
-    await store.plant([make_head()])
     await store.add([make_new()])
     await store.claim("w1", {LANE: 1}, LEASE)
     assert await store.scan_backlog(WHOLE, []) == ([], {LANE: 0})
@@ -76,13 +75,14 @@ async def test_a_backlog_scan_covers_several_lanes(store: AnyStore) -> None:
 
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
-async def test_heads_are_scanned_separately_from_other_events(store: AnyStore) -> None:
+async def test_heads_are_scanned_together_with_other_events(store: AnyStore) -> None:
     heads = [make_head(make_schedule(tenant=tenant)) for tenant in ("a", "b")]
     await store.plant([*heads, make_head(make_schedule(tenant="c"), due=START + HOUR)])
-    await store.add([make_new(tenant="d")])
-    looked = await store.scan_heads(WHOLE, [("a", None)])
-    assert set(looked.others) == {candidate(heads[1])}
-    assert looked.examined == {LANE: 2}
+    timer = make_new(tenant="d")
+    await store.add([timer])
+    looked = await store.scan_backlog(WHOLE, [("a", None)])
+    assert set(looked.others) == {candidate(heads[1]), candidate(timer)}
+    assert looked.examined == {LANE: 3}
 
 
 # -- by their ids
@@ -124,7 +124,7 @@ async def test_two_workers_that_choose_the_same_events_get_different_ones(opened
 
 @pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
 @pytest.mark.parametrize("free", [1, 3])
-async def test_chosen_heads_are_locked_with_their_schedules(store: AnyStore, free: int) -> None:
+async def test_chosen_heads_are_reserved_and_locked_with_their_schedules(store: AnyStore, free: int) -> None:
     schedules = [make_schedule() for _ in range(3)]
     for schedule in schedules:
         await store.put_schedule(schedule)
@@ -133,9 +133,10 @@ async def test_chosen_heads_are_locked_with_their_schedules(store: AnyStore, fre
     plain = make_new()
     await store.plant([*heads, later, other])
     await store.add([plain])
-    ids = [one.id for one in (plain, later, other, *reversed(heads))]
+    ids = [one.id for one in (later, other, *reversed(heads), plain)]
+    claimed = await store.claim_these("w1", ids, [LANE], free, LEASE)
     async with store.begin() as tx:
-        found = await tx.these_heads(ids, [LANE], free)
+        found = await tx.reserved_heads(list(map(Reserved.of, claimed.careful)), LEASE)
     assert {head.id for head in found.heads} == {head.id for head in heads[3 - free :]}
     assert {schedule.id for schedule in found.schedules} == {schedule.id for schedule in schedules[3 - free :]}
     assert found.now == START

@@ -205,16 +205,16 @@ async def horizon(store: AnyStore, *lanes: str) -> Horizon:
 
 async def test_the_horizon_is_the_time_until_the_next_event(store: AnyStore, clock: ManualClock) -> None:
     await store.add([make_new(due=START + 2 * HOUR), make_new(due=START + HOUR + MICROSECOND)])
-    assert await horizon(store, LANE) == (HOUR + MICROSECOND, None, None)
+    assert await horizon(store, LANE) == (HOUR + MICROSECOND, None)
     clock.advance(2 * HOUR)
-    assert await horizon(store, LANE) == (MICROSECOND - HOUR, None, None), "overdue is less than nothing"
+    assert await horizon(store, LANE) == (MICROSECOND - HOUR, None), "overdue is less than nothing"
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
 async def test_the_horizon_is_empty_where_there_is_nothing(store: AnyStore) -> None:
     await keep(store, make_event(status=Status.COMPLETED), make_event(held="paused"))
-    assert await horizon(store, LANE) == (None, None, None)
-    assert await horizon(store) == (None, None, None)
+    assert await horizon(store, LANE) == (None, None)
+    assert await horizon(store) == (None, None)
 
 
 async def test_the_horizon_sees_only_the_lanes_asked_about(store: AnyStore) -> None:
@@ -226,7 +226,7 @@ async def test_the_horizon_sees_only_the_lanes_asked_about(store: AnyStore) -> N
 async def test_the_horizon_tells_of_leases_separately(store: AnyStore) -> None:
     await store.add([make_new(), make_new(due=START + HOUR)])
     await store.claim("w1", {LANE: 5}, LEASE)
-    assert await horizon(store, LANE) == (HOUR, None, LEASE)
+    assert await horizon(store, LANE) == (HOUR, LEASE)
 
 
 # -- as of an instant
@@ -258,11 +258,11 @@ async def test_a_claim_with_horizon_tells_when_more_becomes_ready_in_the_same_la
     ready = [make_new(type=type, due=START - MINUTE) for type in "aab"]
     await store.add([*ready, make_new(type="a", due=START + HOUR), make_new(type="b", due=START + MINUTE)])
     await store.add([make_new(type="other", due=START + SECOND)])
-    claimed, horizon = await store.claim_with_horizon("w1", {A: 5, B: 5}, LEASE)
+    claimed = await store.claim("w1", {A: 5, B: 5}, LEASE, with_horizon=True)
     assert {event.id for event in claimed} == {event.id for event in ready}
     assert {(event.worker, event.status, event.claimed) for event in claimed} == {("w1", Status.PROCESSING, START)}
-    assert horizon is not None
-    assert (horizon.fresh, horizon.heads) == (MINUTE, None)
+    assert claimed.horizon is not None
+    assert claimed.horizon.fresh == MINUTE
     assert (await store.horizon([A, B]))[0].fresh == MINUTE
 
 
@@ -274,21 +274,21 @@ async def test_the_horizon_of_a_claim_has_heads_and_leases(store: AnyStore, cloc
     await store.plant([make_head(schedule, due=START + HOUR)])
     clock.advance(SECOND)
     await store.add([make_new(due=START)])
-    claimed, horizon = await store.claim_with_horizon("w2", {LANE: 5}, LEASE)
+    claimed = await store.claim("w2", {LANE: 5}, LEASE, with_horizon=True)
     assert len(claimed) == 1
-    assert horizon is not None
-    assert (horizon.fresh, horizon.heads, horizon.alone) == (None, HOUR - SECOND, LEASE - SECOND)
+    assert claimed.horizon == Horizon(HOUR - SECOND, LEASE - SECOND)
 
 
 async def test_a_claim_that_finds_nothing_has_no_horizon(store: AnyStore) -> None:
     await store.add([make_new(due=START + HOUR)])
-    assert await store.claim_with_horizon("w1", {LANE: 5}, LEASE) == ([], None)
+    claimed = await store.claim("w1", {LANE: 5}, LEASE, with_horizon=True)
+    assert (claimed, claimed.horizon) == ([], None)
 
 
 async def test_a_claim_with_horizon_begins_at_the_frontier(store: AnyStore) -> None:
     old, new = make_new(due=START - HOUR), make_new(due=START - SECOND)
     await store.add([old, new])
     seen = KnownFrontier({LANE: START - MINUTE}, START)
-    claimed, _ = await store.claim_with_horizon("w1", {LANE: 5}, LEASE, seen)
+    claimed = await store.claim("w1", {LANE: 5}, LEASE, seen, with_horizon=True)
     everything = store.dialect == "sqlite"  # its index has no entries to step over, so each claim begins at the oldest
     assert {event.id for event in claimed} == ({old.id, new.id} if everything else {new.id})

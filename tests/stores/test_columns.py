@@ -13,6 +13,7 @@ from duly.records.history import Entry
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
 from duly.records.user import User
+from duly.stores.columns.lists import OF_SUCCESSORS
 from tests.conftest import AnyStore
 
 TABLES: dict[str, type[msgspec.Struct]] = {
@@ -26,7 +27,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
 }
 
 OF_THE_STORE = {
-    "events": {"unsettled", "settled", "asked"},
+    "events": {"unsettled", "settled", "asked", *OF_SUCCESSORS},
     "history": {"id", "subject"},
     "destinations": {"spent_until", "probes"},
     "api_keys": {"hash"},

@@ -1,9 +1,10 @@
 import msgspec
 import pytest
 
-from duly.decide.series.due_head import ITS_TURN, PAUSED, reshaped
+from duly.decide.series.due_head import ITS_TURN, PAUSED
+from duly.decide.series.successor import reshaped, with_successor
 from duly.engine.series.heads import ENDED
-from duly.ports import Fired
+from duly.ports import Fired, Reserved
 from duly.records.event import Event, HoldKind, Status
 from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.records.specs import Everything
@@ -11,7 +12,7 @@ from duly.rules.notation import every
 from duly.rules.recurrence import Occurrence
 from duly.testing import ManualClock
 from tests.conftest import AnyStore
-from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, make_event, make_head, make_new, make_schedule
+from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, SECOND, START, make_event, make_head, make_new, make_schedule
 from tests.stores.rows import event_of, keep
 
 pytestmark = pytest.mark.broken_rows("heads, schedules and what happened to them are stored apart from each other")
@@ -80,7 +81,11 @@ async def test_a_head_fires_as_the_given_occurrence(store: AnyStore) -> None:
     schedule = make_schedule()
     head = make_head(schedule, due=START)
     await store.plant([head])
-    found = await store.due_heads({LANE: 1})
+    claimed = await store.claim("w1", {LANE: 1}, LEASE)
+    assert (claimed, [one.id for one in claimed.careful]) == ([], [head.id]), (
+        "reserved, because its successor is unknown"
+    )
+    found = await store.reserved_heads(list(map(Reserved.of, claimed.careful)), LEASE)
     assert ([one.id for one in found.heads], found.now) == ([head.id], START)
     fires = Fired(head.id, START + 4 * HOUR, Occurrence("later", START + 3 * HOUR), 4, True)
     await store.fire([fires], "w1", START, LEASE)
@@ -97,9 +102,10 @@ async def test_a_claim_can_leave_heads_that_became_ready_after_an_instant(store:
     head = make_head(make_schedule(), due=START + HOUR)
     await store.plant([head])
     clock.advance(2 * HOUR)
-    for as_of, found in ((START, []), (START + HOUR, [head.id])):
-        assert [one.id for one in (await store.due_heads({LANE: 5}, as_of)).heads] == found
-        assert [one.id for one in (await store.these_heads([head.id], [LANE], 5, as_of)).heads] == found
+    for as_of, found in ((START, []), (START + 3 * HOUR, [head.id])):
+        assert [one.id for one in (await store.claim("w1", {LANE: 5}, SECOND, as_of=as_of)).careful] == found
+        clock.advance(SECOND)  # the reservation ends
+        assert [one.id for one in (await store.claim_these("w1", [head.id], [LANE], 5, SECOND, as_of)).careful] == found
 
 
 async def test_a_reshaped_head_follows_its_schedule_in_place(store: AnyStore, clock: ManualClock) -> None:
@@ -108,7 +114,9 @@ async def test_a_reshaped_head_follows_its_schedule_in_place(store: AnyStore, cl
     head = await head_of(store, schedule)
     changed = msgspec.structs.replace(schedule, type="other", payload_json='{"v":2}', target_json='{"webhook":"x"}')
     clock.advance(MINUTE)
-    await store.reshape([reshaped(head, make_head(changed, due=START + DAY), "schedule")], "schedule")
+    await store.reshape(
+        [reshaped(head, make_head(changed, due=START + DAY), "schedule", changed.as_series)], "schedule"
+    )
     found = await head_of(store, schedule)
     assert (found.id, found.version, found.due, found.ready) == (head.id, 1, START + DAY, START + DAY)
     assert (found.type, found.lane, found.payload) == ("other", "webhook", {"v": 2})
@@ -185,12 +193,14 @@ async def test_why_no_head_follows_is_kept_on_each_schedule_and_can_be_cleared(s
     assert stored(cleared) == broken
 
 
-async def test_heads_and_timers_are_claimed_separately(store: AnyStore) -> None:
-    head, timer = make_head(make_schedule()), make_new()
+async def test_one_claim_takes_timers_and_heads_oldest_first(store: AnyStore, clock: ManualClock) -> None:
+    schedule = make_schedule()
+    head, timer = with_successor(make_head(schedule, due=START), schedule.as_series), make_new(due=START + SECOND)
     await store.plant([head])
     await store.add([timer])
-    assert [event.id for event in await store.claim("w1", {LANE: 5}, LEASE)] == [timer.id]
-    assert [event.id for event in (await store.due_heads({LANE: 5})).heads] == [head.id]
+    clock.advance(MINUTE)
+    claimed = await store.claim("w1", {LANE: 5}, LEASE)
+    assert [event.id for event in claimed] == [head.id, timer.id]
 
 
 async def test_a_series_larger_than_a_batch_is_held_reheld_gated_and_cancelled_whole(

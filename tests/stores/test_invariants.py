@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from duly import Duly, Event, HoldKind, every, webhook
-from duly.engine.series.heads import Claimant, HeadsClaimed, succeed_heads
-from duly.ports import Examined, Violation
+from duly.engine.series.heads import Claimant, HeadsDecided, succeed_heads
+from duly.ports import Examined, Reserved, Violation
 from duly.stores.queries import INVARIANTS, names_in
 from duly.testing import ManualClock
 from tests.conftest import AnyStore, OpenDuly
@@ -70,10 +70,12 @@ async def claimed(app: Duly, type: str, lane: str | None = None) -> Event:
     return event
 
 
-async def due_heads(app: Duly, lane: str) -> HeadsClaimed:
+async def due_heads(app: Duly, lane: str) -> HeadsDecided:
+    claimed = await app.store.claim("w1", {lane: 10}, LEASE)
     async with app.store.begin() as tx:
-        found = await tx.due_heads({lane: 10})
-        return await succeed_heads(tx, found, found.now, Claimant("w1", LEASE))
+        found = await tx.reserved_heads(list(map(Reserved.of, claimed.careful)), LEASE)
+        decided = await succeed_heads(tx, found, found.now, Claimant("w1", LEASE))
+    return decided._replace(fired=[*claimed, *decided.fired])
 
 
 async def test_a_database_with_one_of_everything_violates_no_invariant(world: Duly) -> None:
@@ -153,6 +155,8 @@ BREAKS: dict[str, list[tuple[str, ...]]] = {
         ("is claimed, and is still the next one of its series", event("claimed", "head = true")),
         ("is the next one of its series, and has begun", head("plain", "attempts = 1")),
         ("is the next one, and does not say of which series", head("plain", "scheduled = NULL")),
+        ("and its successor was planted already", head("plain", "next_state = 'planted'")),
+        ("and is followed by one that is not later", head("plain", "next_state = 'known', next_scheduled = scheduled")),
         ("was settled more often than it was claimed", event("tried", "unsettled = -1")),
         ("was claimed 1 times, and tried or interrupted 2 times", event("tried", "attempts = 2")),
         ("carries a rule only if it is of a user's series", head("birthday", "rule = NULL")),

@@ -158,7 +158,7 @@ async def fill(store: Any) -> dict[str, str]:
 
 async def test_rows_of_the_version_before_in_every_state_get_their_kinds(old: Any) -> None:
     ids = await fill(old)
-    assert await old.migrate() == ["0014_kinds"]
+    assert (await old.migrate())[0] == "0014_kinds"
     events = {type: await old.get(id) for type, id in ids.items()}
     found = {type: (event.held, event.hold_kind, event.held_for) for type, event in events.items()}
     assert found == dict.fromkeys(ids, (None, None, None)) | HELD

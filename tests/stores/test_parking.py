@@ -136,7 +136,7 @@ async def test_a_held_event_is_not_claimed_and_wakes_no_worker(store: AnyStore, 
     assert await store.claim("w1", {LANE: 9}, LEASE) == []
     assert await store.claim_interrupted("w1", LANES, LEASE) == []
     horizon, _ = await store.horizon(LANES)
-    assert horizon == (None, None, None)
+    assert horizon == (None, None)
 
 
 async def test_a_claim_whose_destination_was_opened_meanwhile_is_given_back(store: AnyStore) -> None:

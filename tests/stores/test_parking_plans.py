@@ -72,7 +72,7 @@ async def what_parking_asks(tx: AnyTransaction, clock: ManualClock) -> AsyncIter
     assert len(await tx.allow([(tenant, name, 5) for tenant, name in asked[1:50]])) == 49
     yield "allow", {"destinations_pkey"}, 49
     claimed = await tx.claim("w1", {"webhook": 500}, LEASE)
-    yield "claim", {"events_fresh"}, 500
+    yield "claim", {"events_ready"}, 500
     assert len(await tx.settle([held(event) for event in claimed], "w1")) == 500
     yield "hold_claimed", {"events_pkey", "destinations_pkey"}, 500
     await tx.probe_now("default", BIG)

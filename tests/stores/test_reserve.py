@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from duly.decide.series.successor import with_successor
 from duly.ports import KnownFrontier
 from duly.records.event import Status
 from duly.testing import ManualClock
@@ -134,16 +135,32 @@ async def test_a_reserved_event_that_is_released_is_claimable_at_its_instant(
     assert {event.id for event in await store.claim("w2", {LANE: 5}, LEASE)} == {one.id for one in reserved[1:]}
 
 
-@pytest.mark.broken_rows("its heads have no schedules, and are started as if they were none")
+@pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
 async def test_heads_are_reserved_like_other_events(store: AnyStore, clock: ManualClock) -> None:
     head = make_head(make_schedule(), due=START + AHEAD)
     await store.plant([head])
     reserved = await reserve(store)
     assert [(one.id, one.head) for one in reserved] == [(head.id, True)]
     clock.advance(AHEAD)
-    assert (await store.due_heads({LANE: 5})).heads == []
-    [event] = await start(store, reserved)
-    assert event.head, "it is for the caller to retire it"
+    assert (await store.claim("w2", {LANE: 5}, LEASE)).rows == []
+    assert await start(store, reserved) == [], "its successor is not known"
+    assert [one.id for one in (await store.reserved_heads(reserved, ENDING_WITHIN)).heads] == [head.id]
+
+
+@pytest.mark.broken_rows("its heads have no schedules", "heads_have_owners")
+async def test_a_reserved_head_that_carries_its_successor_is_started_like_other_events(
+    store: AnyStore, clock: ManualClock
+) -> None:
+    schedule = make_schedule()
+    head = with_successor(make_head(schedule, due=START + AHEAD), schedule.as_series)
+    await store.plant([head])
+    reserved = await reserve(store)
+    started, _ = await store.start(reserved, ENDING_WITHIN, LEASE, "w1")
+    assert [(event.id, event.head, event.version) for event in started] == [(head.id, False, 2)]
+    [successor] = started.planted
+    planted = await store.head(schedule.series)
+    assert planted is not None
+    assert (planted.id, planted.due, planted.occurrence) == (successor, head.next_due, head.next_occurrence)
 
 
 async def test_a_reserved_head_is_not_found_when_the_clock_was_set_back_before_it(

@@ -110,13 +110,9 @@ class Watched:
         self.looks += 1
         return await self._store.horizon(*args)
 
-    async def claim(self, worker: str, room: Any, *args: Any) -> Any:
+    async def claim(self, worker: str, room: Any, *args: Any, **options: Any) -> Any:
         self.asked.append(sum(room.values()))
-        return await self._store.claim(worker, room, *args)
-
-    async def claim_with_horizon(self, worker: str, room: Any, *args: Any) -> Any:
-        self.asked.append(sum(room.values()))
-        return await self._store.claim_with_horizon(worker, room, *args)
+        return await self._store.claim(worker, room, *args, **options)
 
     async def settle(self, settlements: Sequence[Any], worker: str) -> Any:
         self.settled.append(len(settlements))

@@ -7,15 +7,12 @@ from datetime import datetime
 import pytest
 
 from duly.engine.claim import Claims
-from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.lanes import Lanes
-from duly.engine.fairness.limits import Unlimited
 from duly.engine.faults import frontier
-from duly.engine.series.heads import Claimant
 from duly.records.event import Event
-from duly.signals import Signals
+from tests.claiming import claims_of
 from tests.conftest import AnyStore
-from tests.make import LANE, LEASE, MINUTE, SECOND, START, given_back, make_event, make_new
+from tests.make import LANE, MINUTE, SECOND, START, given_back, make_event, make_new
 
 BATCH = 20
 
@@ -24,7 +21,7 @@ BATCH = 20
 def claims(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> Claims:
     """Every scan counts as quick, also on a busy machine: after a slow one, a claim begins where the last one ended."""
     monkeypatch.setattr(frontier, "CHEAP_FULL_SCAN_S", math.inf)
-    return Claims(store, Claimant("w", LEASE), FairQueue(Unlimited(BATCH), BATCH), Signals())
+    return claims_of(store, "w", BATCH)
 
 
 async def due(store: AnyStore, tenant: str, since: datetime, many: int) -> list[str]:
@@ -79,10 +76,10 @@ def test_a_lane_that_is_closed_while_it_is_claimed_from_has_no_backlog() -> None
     lanes = Lanes(["nats", "redis"])
     room = lanes.budget(2, (), list)
     lanes.open_only({"redis"}, frozenset())
-    lanes.claimed([make_event(lane="nats"), make_event(lane="redis")], room, full={"nats"})
+    lanes.claimed([make_event(lane="nats"), make_event(lane="redis")], room)
     assert lanes.busy == {"redis"}
     lanes.open_only((), frozenset())
-    lanes.claimed([make_event(lane="redis")], {"redis": 1}, full=())
+    lanes.claimed([make_event(lane="redis")], {"redis": 1})
     assert lanes.busy == set()
 
 

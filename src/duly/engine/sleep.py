@@ -66,7 +66,7 @@ class Sleep:
         return min(self._lookahead / 2, self._longest(limited)).total_seconds()
 
     def after_a_claim(self, horizon: Horizon, *, found: bool, limited: bool, whole: bool) -> float:
-        """Seconds to sleep after a claim. *found*: it found events or heads; *whole*: it covered all lanes."""
+        """Seconds to sleep after a claim. *found*: it found any events; *whole*: it covered all lanes."""
         ahead = self._ahead(horizon, limited)
         if found or (ahead > NOW and not limited):
             if self._blocked.begun:
@@ -80,11 +80,10 @@ class Sleep:
         return self._blocked.next()
 
     def _ahead(self, horizon: Horizon, limited: bool) -> timedelta:
-        fresh, heads = (self._reserved_at(span) for span in horizon[:2])
-        alone = horizon.alone
-        if limited:  # ready heads and interrupted events may be held back by limits; `fresh` leaves such events out
-            heads, alone = (span if span is not None and span > NOW else None for span in (heads, alone))
-        return min(self._longest(limited), *(span for span in (fresh, heads, alone) if span is not None), FOREVER)
+        fresh, alone = self._reserved_at(horizon.fresh), horizon.alone
+        if limited and alone is not None and alone <= NOW:  # limits may hold it back; `fresh` leaves such events out
+            alone = None
+        return min(self._longest(limited), *(span for span in (fresh, alone) if span is not None), FOREVER)
 
     def _reserved_at(self, span: timedelta | None) -> timedelta | None:
         return span - self._lookahead if span is not None and span > self._lookahead else span

@@ -15,7 +15,6 @@ async def run_one_pass(loop: "Loop") -> None:
     while in_vain <= len(loop.lanes.open):  # with more lanes than places, each claim covers only some of the lanes
         if in_vain:
             loop.claims.look_everywhere()
-        loop.claims.ask_for_heads()  # an event that has just ended may have released a held head
         batch = await loop.claim()
         in_vain = 0 if batch.found else in_vain + 1
         if not await loop.executor.finish_all():

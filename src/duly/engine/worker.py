@@ -32,7 +32,9 @@ from duly.engine.faults.clock_steps import StoreClock
 from duly.engine.faults.interrupted import InterruptedEvents
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.lookahead.reserve import Lookahead
+from duly.engine.series.careful_heads import CarefulHeads
 from duly.engine.series.heads import Claimant
+from duly.engine.series.successors import Successors
 from duly.engine.sleep import LIMITS_RECHECK, NOW, LocalWaker, Sleep
 from duly.engine.stopping import Stopping
 from duly.engine.tally import PassTally
@@ -87,8 +89,8 @@ class Loop:
         horizon = batch.horizon or await self.claims.horizon(self.lanes.open)
         if self.backoff.lasts:
             await self.backoff.read(self.store)
-        next_ready = await self._interrupted_first(batch, horizon)
-        if next_ready is None or self.lanes.busy:
+        next_ready = await self._interrupted_first(horizon)
+        if next_ready is None or self.lanes.busy or self.claims.undecided:
             await asyncio.sleep(0)
         elif not self.stopping.is_asked:
             reserved = await self._reserve(next_ready)
@@ -111,16 +113,14 @@ class Loop:
             async for more in self.claims.take(asked, all_lanes=all_lanes, with_horizon=calm):
                 await self.executor.learn_and_start(more.events, sent)
                 batch = batch.plus(more)
-        self.lanes.claimed(batch.events, budget, batch.full)
+        self.lanes.claimed(batch.rows, budget)
         if batch.events:
             self.prefetch.claimed(len(batch.events), backlog=bool(self.lanes.busy), left=left)
         return batch
 
-    async def _interrupted_first(self, batch: ClaimBatch, horizon: Horizon) -> Horizon | None:
+    async def _interrupted_first(self, horizon: Horizon) -> Horizon | None:
         """Delivers an event that a crash interrupted, if there is one. Returns the horizon to sleep until; None if the
         next claim is to follow at once."""
-        if batch.left_heads_out and horizon.heads is not None and horizon.heads <= NOW:
-            return None  # a head has become ready that the last horizon did not show
         if horizon.alone is None or horizon.alone > NOW:
             return horizon
         if await self.interrupted.deliver_when_quiet(-horizon.alone, self.lanes.open):
@@ -248,12 +248,13 @@ class Worker:
         backoff, lanes = StoreBackoff(signals), Lanes(self._routes)
         destinations = CircuitBreaker(store, self._destination_cache, settings.concurrency, self.name, signals)
         fair_queue = FairQueue(self._limits or destinations, settings.concurrency)
-        claims = Claims(store, claimant, fair_queue, signals, heads=not self._timers_only)
+        heads = CarefulHeads(store, claimant, Successors(store, lambda: bool(lanes.busy)), signals)
+        claims = Claims(store, claimant, fair_queue, heads, signals)
         executor = Executor(
             store, self._routes, fair_queue, destinations, claimant, backoff, self._tally, self.stopping, self._wake
         )
         lookahead = Lookahead(
-            store, claimant, settings.lookahead, settings.batch_size, executor.start, backoff, signals
+            store, claimant, settings.lookahead, settings.batch_size, executor.start, heads, backoff, signals
         )
         executor.also_renew(lookahead)
         clock = StoreClock(store, settings.lease, signals, executor.renew_leases_now)
@@ -278,6 +279,7 @@ class Worker:
             *executor.tasks(),
             clock.run(),
             lookahead.run(),
+            heads.successors.run(),
             sweep(executor, lambda: None if ticks else self._tally.look(idle=loop.is_idle)),
             prepare(self._routes, store, settings.poll_interval),
         ]
@@ -287,6 +289,7 @@ class Worker:
             async with beside(works, self.stop):
                 with open_lanes.watched():
                     yield loop
+                await heads.successors.finish(self.stopping.settling_left)
         finally:
             await claims.stop()
             with contextlib.suppress(StoreUnavailable, TimeoutError):  # other workers will park these destinations too

@@ -16,6 +16,7 @@ from duly.ports.channels import (
 from duly.ports.claiming import (
     NO_FRONTIER,
     NOT_YET,
+    ClaimedEvents,
     ClaimPath,
     ClaimPort,
     ClaimTransaction,
@@ -27,6 +28,7 @@ from duly.ports.claiming import (
     ScanRequest,
     ScanResult,
     SettlePort,
+    SuccessorPort,
     TakenOver,
 )
 from duly.ports.dead_letters import DeadLetter, DeadLetterPort, DeadLetterStore
@@ -75,6 +77,7 @@ __all__ = [
     "ClaimPath",
     "ClaimPort",
     "ClaimTransaction",
+    "ClaimedEvents",
     "Clock",
     "Clocked",
     "Command",
@@ -132,6 +135,7 @@ __all__ = [
     "Store",
     "StoreTransaction",
     "StoredResponse",
+    "SuccessorPort",
     "TakenOver",
     "TargetPort",
     "TargetStore",

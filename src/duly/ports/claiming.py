@@ -1,22 +1,43 @@
 """The store as the path of an event needs it: claim, deliver, settle. On an ordinary day nothing else runs."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from duly.decide.fair_share import Candidate, Key
 from duly.ports.series import Heads, SeriesTransaction
-from duly.ports.transactions import Clocked, Transaction, Waker
-from duly.records.event import Claim, Event, Settlement
+from duly.ports.transactions import Clocked, Creations, Transaction, Waker
+from duly.records.event import Claim, Event, NewEvent, Settlement
+from duly.records.schedule import Schedule
 
 
 class Horizon(NamedTuple):
     """How far away the next work is, by the store's clock; None for a kind of work that has none."""
 
     fresh: timedelta | None
-    heads: timedelta | None  # of series: their successors are planned when they are claimed
     alone: timedelta | None  # events that a crash interrupted, each of which is delivered alone
+
+
+class ClaimedEvents(list[Event]):
+    """The events that a claim took, by due time, and what it found beside them."""
+
+    def __init__(
+        self,
+        events: Iterable[Event] = (),
+        careful: Sequence[Event] = (),
+        planted: Sequence[str] = (),
+        horizon: Horizon | None = None,
+    ) -> None:
+        super().__init__(events)
+        self.careful = careful  # heads that are reserved, and not claimed: something has to be decided about them
+        self.planted = planted  # the ids of the new heads, which do not carry their successors yet
+        self.horizon = horizon  # if it was asked for, and the claim found anything
+
+    @property
+    def rows(self) -> list[Event]:
+        """The claimed events and the reserved heads."""
+        return [*self, *self.careful] if self.careful else self
 
 
 class KnownFrontier(NamedTuple):
@@ -54,6 +75,12 @@ class Reserved(NamedTuple):
     head: bool
     until: datetime
 
+    @classmethod
+    def of(cls, head: Event) -> "Reserved":
+        """The reservation of a head that a claim has reserved."""
+        assert head.ready is not None
+        return cls(head.id, head.version, head.lane, head.head, head.ready)
+
 
 NO_FRONTIER = KnownFrontier()
 """The frontier before the first scan: nothing is known."""
@@ -80,17 +107,15 @@ class ClaimPort(Protocol):
         lease: timedelta,
         seen: KnownFrontier = NO_FRONTIER,
         as_of: datetime | None = None,
-    ) -> list[Event]:
-        """Claims ready events that are not heads, oldest first, at most ``room[lane]`` of each lane. Events that became
-        ready before the frontier in *seen* may be missed. Here and below, events that became ready after *as_of* are
-        left alone."""
-
-    async def claim_with_horizon(
-        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: KnownFrontier = NO_FRONTIER
-    ) -> tuple[list[Event], Horizon | None]:
-        """Claims as ``claim`` does, and reads the horizon of the same lanes; None if nothing was claimed. This horizon
-        has only events that become ready later: those that are ready now are claimed here or by somebody else, or are
-        more than there is room for."""
+        *,
+        with_horizon: bool = False,
+    ) -> ClaimedEvents:
+        """Claims ready events, oldest first, at most ``room[lane]`` of each lane. A claimed head gets its successor in
+        the same statement; heads about which something has to be decided are only reserved, until the lease would end.
+        Events that became ready before the frontier in *seen* may be missed. Here and below, events that became ready
+        after *as_of* are left alone. *with_horizon*: also reads the horizon of the same lanes, which has only events
+        that become ready later: those that are ready now are claimed here or by somebody else, or are more than there
+        is room for."""
 
     async def claim_these(
         self,
@@ -100,7 +125,7 @@ class ClaimPort(Protocol):
         free: int,
         lease: timedelta,
         as_of: datetime | None = None,
-    ) -> list[Event]:
+    ) -> ClaimedEvents:
         """Claims the events with these ids that are still ready and in these lanes, in the given order, at most
         *free*."""
 
@@ -111,20 +136,7 @@ class ClaimPort(Protocol):
         often is returned FAILED, not claimed."""
 
     async def scan_backlog(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
-        """Ready events that are not heads, of tenants and destinations that are not in *known*."""
-
-    async def scan_heads(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
-        """Ready heads of tenants and destinations that are not in *known*."""
-
-    async def due_heads(self, room: Mapping[str, int], as_of: datetime | None = None) -> Heads:
-        """Ready heads, oldest first, at most ``room[lane]`` of each lane, locked but not claimed. Here and below, heads
-        that became ready after *as_of* are left alone."""
-
-    async def these_heads(
-        self, ids: Sequence[str], lanes: Sequence[str], free: int, as_of: datetime | None = None
-    ) -> Heads:
-        """The heads with these ids that are still ready and in these lanes, in the given order, at most *free*; locked
-        but not claimed."""
+        """Ready events of tenants and destinations that are not in *known*."""
 
     async def horizon(self, lanes: Sequence[str], seen: KnownFrontier = NO_FRONTIER) -> tuple[Horizon, KnownFrontier]:
         """When the next event of these lanes becomes ready, and the frontier that this scan has found."""
@@ -136,22 +148,34 @@ class LookaheadPort(Protocol):
     async def reserve(
         self, worker: str, room: Mapping[str, int], ahead: timedelta, patience: timedelta
     ) -> tuple[list[Reserved], datetime]:
-        """Reserves events and heads that become ready within *ahead*, without starting them. They stay PENDING: a
+        """Reserves events that become ready within *ahead*, without starting them. They stay PENDING: a
         person may cancel or move them, which ends the reservation. If they are not started, other workers may claim
         them *patience* after their instant. Also returns the store's clock at the time of the answer."""
 
     async def start(
         self, reserved: Sequence[Reserved], ending_within: timedelta, lease: timedelta, worker: str
-    ) -> tuple[list[Event], datetime]:
+    ) -> tuple[ClaimedEvents, datetime]:
         """Claims the events that are still reserved, with their current content, if the reservation ends within
         *ending_within* by the store's clock: if it ends later, the clock was set back and the events are not due yet.
-        Also returns the store's clock at the time of the answer."""
+        Heads about which something has to be decided stay reserved. Also returns the store's clock at the time of the
+        answer."""
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
         """Gives reservations back, so that other workers may claim the events at their instant."""
 
     async def reserved_heads(self, reserved: Sequence[Reserved], ending_within: timedelta) -> Heads:
-        """The heads that ``start`` would claim, with their current content, locked but not claimed."""
+        """The heads that are still reserved, with their current content, locked but not claimed."""
+
+
+class SuccessorPort(Protocol):
+    """Completes heads that were planted by a claim: they do not carry their successors yet."""
+
+    async def heads_without_successors(self, ids: Sequence[str]) -> list[tuple[Event, Schedule | None]]:
+        """Those of the events with these ids that are heads without a successor, each with its schedule, if it has
+        one."""
+
+    async def carry(self, heads: Sequence[NewEvent]) -> None:
+        """Writes the successors of heads, except for heads that somebody has changed meanwhile."""
 
 
 class SettlePort(Protocol):
@@ -175,7 +199,7 @@ class HandlerTransaction(ClaimTransaction, Transaction, Protocol):
     """A transaction that a handler shares: it holds the handler's own statements and the settlement of its event."""
 
 
-class ClaimPath(ClaimPort, LookaheadPort, SettlePort, Clocked, Protocol):
+class ClaimPath(ClaimPort, LookaheadPort, SettlePort, SuccessorPort, Creations, Clocked, Protocol):
     """A store as the claim path sees it."""
 
     def begin(self) -> AbstractAsyncContextManager[ClaimTransaction]:

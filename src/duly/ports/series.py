@@ -33,11 +33,10 @@ class Fired(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The due time of a head by newer zone data; *detail* is None if the head stays where it was."""
+    """A head by newer zone data: its occurrence, due time and successor. *detail* is None if the head stays where it
+    was."""
 
-    id: str
-    due: datetime
-    occurrence: Occurrence
+    head: NewEvent
     detail: str | None
 
 

@@ -33,6 +33,14 @@ class HoldKind(StrEnum):
     PASSED_OVER = "passed_over"  # it was inserted to be SKIPPED in the same transaction
 
 
+class NextState(StrEnum):
+    """What a head knows about its successor. A head without a state does not know it yet."""
+
+    KNOWN = "known"  # the head carries its successor: the claim can plant it without evaluating the rule
+    CAREFUL = "careful"  # the successor, or whether the head fires, has to be decided when the head is due
+    PLANTED = "planted"  # the event was a head, and the claim that fired it has planted its successor
+
+
 TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED})
 """The statuses of events that have ended."""
 
@@ -126,6 +134,13 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asked: int | None = None  # the order of requests: an older request for the same key must not undo a newer one
     via: str | None = None  # how it was put: see decide/targets/origin.py
     expires: timedelta | None = None
+    # The successor of a head: see decide/series/successor.py. Only the claim reads these columns.
+    next_state: NextState | None = None
+    next_occurrence: str | None = None
+    next_scheduled: datetime | None = None
+    next_due: datetime | None = None
+    next_data: str | None = None  # the editions of the zone data and holidays behind the successor
+    ordinary_until: datetime | None = None  # before this instant, the head fires as it is, and its successor follows
 
     @property
     def stored_target(self) -> str | None:

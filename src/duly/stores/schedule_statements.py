@@ -11,7 +11,7 @@ from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, HoldKind, NewEvent, user_of
 from duly.records.schedule import Halt, Schedule
-from duly.stores.columns.lists import PLANT, PUT_SCHEDULE, RESHAPE
+from duly.stores.columns.lists import CARRY, PLANT, PUT_SCHEDULE, REPLAN, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
 BATCH_ROWS = 5_000
@@ -79,17 +79,6 @@ class ScheduleQueries(QueryBase):
         values = self.batch(PLANT, events)
         return {row[0] for row in await self.ask("plant", values, soon=self.span(self.soon))}
 
-    async def due_heads(self, room: Mapping[str, int], as_of: datetime | None = None) -> Heads:
-        return await self.read_heads(await self.ask("due_heads", self.room(room), as_of=self.optional_instant(as_of)))
-
-    async def these_heads(
-        self, ids: Sequence[str], lanes: Sequence[str], free: int, as_of: datetime | None = None
-    ) -> Heads:
-        rows = await self.ask(
-            "these_heads", ids=self.listed(ids), lanes=self.listed(lanes), free=free, as_of=self.optional_instant(as_of)
-        )
-        return await self.read_heads(rows)
-
     async def reserved_heads(self, reserved: Sequence[Reserved], ending_within: timedelta) -> Heads:
         values = self.reservations(reserved)
         return await self.read_heads(await self.ask("reserved_heads", values, ending_within=self.span(ending_within)))
@@ -108,6 +97,14 @@ class ScheduleQueries(QueryBase):
             "gated": [one.gated for one in heads],
         }
         await self.ask("fire", values, worker=worker, claimed=self.instant(now), until=self.instant(now + lease))
+
+    async def heads_without_successors(self, ids: Sequence[str]) -> list[tuple[Event, Schedule | None]]:
+        rows = await self.ask("heads_without_successors", ids=self.listed(ids))
+        event, schedule = self.readers.event, self.readers.schedule
+        return [(event.read(row), schedule.joined(event.rest(row))) for row in rows]
+
+    async def carry(self, heads: Sequence[NewEvent]) -> None:
+        await self.ask("carry", self.batch(CARRY, heads))
 
     async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
         values: Columns = {
@@ -215,13 +212,7 @@ class ScheduleQueries(QueryBase):
         return [self.readers.event.read(row) for row in rows]
 
     async def replan(self, moved: Sequence[Moved], zone_data: str, by: str) -> None:
-        values: Columns = {
-            "id": [one.id for one in moved],
-            "due": self.instants([one.due for one in moved]),
-            "scheduled": self.instants([one.occurrence.at for one in moved]),
-            "occurrence": [one.occurrence.name for one in moved],
-            "detail": [one.detail for one in moved],
-        }
+        values = self.batch(REPLAN, [one.head for one in moved], detail=[one.detail for one in moved])
         await self.ask("replan", values, zone_data=zone_data, by=by, soon=self.span(self.soon))
 
     # -- reading

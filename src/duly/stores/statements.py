@@ -11,12 +11,14 @@ import msgspec
 
 from duly.decide.fair_share import Key
 from duly.decide.lifecycle import MAX_INTERRUPTIONS
+from duly.decide.series.successor import editions
 from duly.errors import NotFound
 from duly.ports import (
     NO_FRONTIER,
     PAGE_BYTES,
     PAGE_EXAMINED,
     Added,
+    ClaimedEvents,
     Clock,
     CutShort,
     Horizon,
@@ -178,33 +180,22 @@ class StoreQueries(
         lease: timedelta,
         seen: KnownFrontier = NO_FRONTIER,
         as_of: datetime | None = None,
-    ) -> list[Event]:
-        rows = await self.ask(
-            "claim",
-            self.room(room, seen.fresh),
-            worker=worker,
-            lease=self.span(lease),
-            as_of=self.optional_instant(as_of),
-        )
-        return self.read_claims(rows, worker, lease)
-
-    async def claim_with_horizon(
-        self, worker: str, room: Mapping[str, int], lease: timedelta, seen: KnownFrontier = NO_FRONTIER
-    ) -> tuple[list[Event], Horizon | None]:
-        rows = await self.ask(
-            "claim_with_horizon",
-            self.room(room, seen.fresh),
-            worker=worker,
-            lease=self.span(lease),
-            as_of=self.optional_instant(None),
-            lanes=self.listed(list(room)),
-            leased=self.optional_instant(seen.leased),
-        )
-        if not rows:
-            return [], None
-        now, *ready = self.readers.claimed.rest(rows[0])
-        horizon = Horizon(*(None if at is None else timedelta(microseconds=at - now) for at in ready))
-        return self.read_claims(rows, worker, lease), horizon
+        *,
+        with_horizon: bool = False,
+    ) -> ClaimedEvents:
+        lanes = self.room(room, seen.fresh)
+        parameters = {
+            "worker": worker,
+            "lease": self.span(lease),
+            "as_of": self.optional_instant(as_of),
+            "editions": self.listed(editions()),
+        }
+        if with_horizon:
+            of_horizon = {"lanes": self.listed(list(room)), "leased": self.optional_instant(seen.leased)}
+            rows = await self.ask("claim_with_horizon", lanes, **parameters, **of_horizon)
+        else:
+            rows = await self.ask("claim", lanes, **parameters)
+        return self.read_claims(rows, worker, lease, with_horizon=with_horizon)
 
     async def claim_these(
         self,
@@ -214,7 +205,7 @@ class StoreQueries(
         free: int,
         lease: timedelta,
         as_of: datetime | None = None,
-    ) -> list[Event]:
+    ) -> ClaimedEvents:
         rows = await self.ask(
             "claim_these",
             ids=self.listed(ids),
@@ -223,14 +214,12 @@ class StoreQueries(
             worker=worker,
             lease=self.span(lease),
             as_of=self.optional_instant(as_of),
+            editions=self.listed(editions()),
         )
         return self.read_claims(rows, worker, lease)
 
     async def scan_backlog(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
         return self.read_looked(await self.ask("scan_backlog", self.looking(where), **self.looking_past(where, known)))
-
-    async def scan_heads(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
-        return self.read_looked(await self.ask("scan_heads", self.looking(where), **self.looking_past(where, known)))
 
     def looking(self, where: ScanRequest) -> Columns:
         """Parameters with a row for each lane."""
@@ -244,15 +233,33 @@ class StoreQueries(
     @abstractmethod
     def read_looked(self, rows: Sequence[Any]) -> ScanResult: ...
 
-    def read_claims(self, rows: Sequence[Any], worker: str, lease: timedelta) -> list[Event]:
+    def read_claims(
+        self, rows: Sequence[Any], worker: str, lease: timedelta, *, with_horizon: bool = False
+    ) -> ClaimedEvents:
+        rows, planted = self.read_planted(rows)
         if not rows:
-            return []
-        read = self.readers.claimed.read
-        claimed = EPOCH + timedelta(microseconds=self.readers.claimed.rest(rows[0])[0])
+            return ClaimedEvents()
+        read, (now, *of_horizon) = self.readers.claimed.read, self.of_all_claimed(rows[0])
+        claimed = EPOCH + timedelta(microseconds=now)
         until = claimed + lease
         events = [read(row, until, claimed, worker) for row in rows]
         events.sort(key=by_due)
-        return events
+        horizon = None
+        if with_horizon:
+            horizon = Horizon(*(None if at is None else timedelta(microseconds=at - now) for at in of_horizon))
+        careful = [event for event in events if event.head]
+        if careful:
+            events = [event for event in events if not event.head]
+        return ClaimedEvents(events, careful, planted, horizon)
+
+    @abstractmethod
+    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[str]]:
+        """The rows of claimed events, and the ids of the successors that the claim has planted."""
+
+    @abstractmethod
+    def of_all_claimed(self, row: Any) -> Sequence[Any]:
+        """The values that are the same for all events of a claim: its time, and then the horizon, if it was asked
+        for."""
 
     async def claim_interrupted(
         self, worker: str, lanes: Sequence[str], lease: timedelta, as_of: datetime | None = None
@@ -289,11 +296,15 @@ class StoreQueries(
 
     async def start(
         self, reserved: Sequence[Reserved], ending_within: timedelta, lease: timedelta, worker: str
-    ) -> tuple[list[Event], datetime]:
+    ) -> tuple[ClaimedEvents, datetime]:
         rows = await self.ask(
-            "start", self.reservations(reserved), ending_within=self.span(ending_within), lease=self.span(lease)
+            "start",
+            self.reservations(reserved),
+            ending_within=self.span(ending_within),
+            lease=self.span(lease),
+            editions=self.listed(editions()),
         )
-        return self.read_claims(rows, worker, lease), _latest(rows)
+        return self.read_claims(rows, worker, lease), _latest(self.read_planted(rows)[0])
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
         lanes = self.listed(sorted({one.lane for one in reserved}))
@@ -301,9 +312,9 @@ class StoreQueries(
 
     async def horizon(self, lanes: Sequence[str], seen: KnownFrontier = NO_FRONTIER) -> tuple[Horizon, KnownFrontier]:
         [row] = await self.ask("horizon", **self.horizon_parameters(lanes, seen))
-        now, fresh, heads, leased = (None if instant is None else self.read_instant(instant) for instant in row)
+        now, fresh, leased = (None if instant is None else self.read_instant(instant) for instant in row)
         assert now is not None
-        horizon = Horizon(*(None if ready is None else ready - now for ready in (fresh, heads, leased)))
+        horizon = Horizon(*(None if ready is None else ready - now for ready in (fresh, leased)))
         return horizon, KnownFrontier(dict.fromkeys(lanes, min(fresh or now, now)), leased or now)
 
     @abstractmethod

@@ -163,11 +163,11 @@ def _last_missed(following: Occurrence | None, series: Series, now: datetime) ->
     return last if last is not None and last.at > following.at else following
 
 
-def continues_after(head: Event, series: Series) -> datetime:
+def continues_after(head: Event | NewEvent, series: Series) -> datetime:
     """The instant after which the series continues: that of the head's occurrence, or the later time to which somebody
     has moved the head."""
     itself = occurrence_of(head)
-    return itself.at if head.due == due_of(series, itself) else max(itself.at, head.due)
+    return itself.at if head.due is None or head.due == due_of(series, itself) else max(itself.at, head.due)
 
 
 def _from_to(first: Occurrence, last: Occurrence) -> str:
@@ -177,8 +177,10 @@ def _from_to(first: Occurrence, last: Occurrence) -> str:
 # -- making events
 
 
-def occurrence_of(head: Event) -> Occurrence:
-    return Occurrence(head.occurrence or "", head.scheduled or head.due)
+def occurrence_of(head: Event | NewEvent) -> Occurrence:
+    at = head.scheduled or head.due
+    assert at is not None  # only a new timer has neither
+    return Occurrence(head.occurrence or "", at)
 
 
 def due_of(series: Series, occurrence: Occurrence) -> datetime:
@@ -242,11 +244,3 @@ class Reshaped(NamedTuple):
     anew: NewEvent
     act: str
     detail: str
-
-
-def reshaped(head: Event, anew: NewEvent, whose: str) -> Reshaped:
-    """The change of a head, with its history entry. *whose*: its owner, ``schedule`` or ``user``."""
-    due = anew.due or head.due
-    if due != head.due:
-        return Reshaped(head.id, anew, "moved", f"due {write_instant(head.due)} → {write_instant(due)}")
-    return Reshaped(head.id, anew, "changed", f"as its {whose} is now")

@@ -42,7 +42,7 @@ _key = attrgetter("tenant", "destination")
 
 
 class FairClaim:
-    """Fair claims of one kind of events: heads, or all others."""
+    """The fair claims of one worker."""
 
     def __init__(self, look: Look, begins: Begins, fair_queue: FairQueue) -> None:
         self._scan, self._fair_queue = BacklogScan(look, begins), fair_queue

@@ -43,13 +43,13 @@ class Lanes:
         self.returning -= returned
         return returned
 
-    def claimed(self, events: Collection[Event], budget: Mapping[str, int], full: Collection[str]) -> None:
-        """Notes which lanes have a backlog: those that used their budget up, and *full*, those known to have one. A
-        lane that was closed meanwhile has none."""
+    def claimed(self, events: Collection[Event], budget: Mapping[str, int]) -> None:
+        """Notes which lanes have a backlog: those that used their budget up. A lane that was closed meanwhile has
+        none."""
         taken = Counter(event.lane for event in events)
         more = {lane for lane, many in taken.items() if many >= budget[lane]}
         asked = {lane for lane, places in budget.items() if places}
-        self.busy = (self.busy - asked | more.union(full)).intersection(self.open) - self.on_trial
+        self.busy = (self.busy - asked | more).intersection(self.open) - self.on_trial
         self._empty_in_a_row = 0 if events else self._empty_in_a_row + len(budget)
 
     @property

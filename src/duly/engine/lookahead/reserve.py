@@ -19,9 +19,8 @@ from typing import NamedTuple
 from duly.engine.faults.boot_clock import steady
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.lookahead.timerfd import TimerFd
-from duly.engine.series.claim_heads import tell_heads
-from duly.engine.series.heads import NO_HEADS, Claimant
-from duly.engine.series.holds import succeed
+from duly.engine.series.careful_heads import CarefulHeads
+from duly.engine.series.heads import Claimant
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath, Horizon, Reserved
 from duly.records.event import Event
@@ -36,10 +35,6 @@ CLAIM_BEFORE_S = 0.008
 """Seconds before its instant at which a reserved event is claimed. The claim takes 1 ms, and now and then 5. From then
 on the event can no longer be cancelled."""
 
-CLAIM_HEADS_BEFORE_S = 0.025
-"""Seconds before its instant at which a reserved head is claimed. That takes several milliseconds, because its
-successor is planned in the same transaction."""
-
 SET_BACK_S = 0.005
 """Seconds by which the store's clock may have been set back since the reservation without the event being released: it
 waits here that much longer instead."""
@@ -51,7 +46,7 @@ NEVER_EARLY_S = 1e-6
 class Started(NamedTuple):
     """The result of claiming reserved events."""
 
-    events: list[Event]
+    events: Sequence[Event]
     found: set[str]  # ids of all but those cancelled, moved or claimed since, or not due by the store's clock
     now: datetime  # the store's clock when it answered
     at: float  # when that answer came, by time.monotonic
@@ -75,13 +70,14 @@ class Lookahead:
         span: timedelta,
         most: int,
         fire: Callable[[list[Event], float], None],
+        heads: CarefulHeads,
         store_backoff: StoreBackoff,
         signals: Signals,
     ) -> None:
         self._store, self._worker, self._lease = store, claimant.worker, claimant.lease
         self._span = span  # how long before they are due events are reserved; none are if it is zero
         self._most = most  # reservations at the same time
-        self._fire, self._signals, self._store_backoff = fire, signals, store_backoff
+        self._fire, self._heads, self._signals, self._store_backoff = fire, heads, signals, store_backoff
         self._held: list[tuple[float, Reserved]] = []  # reservations, with the time of their claim, by time.monotonic
         self._starting: list[Reserved] = []
         self._poised: list[Poised] = []
@@ -113,8 +109,7 @@ class Lookahead:
 
     def wants(self, horizon: Horizon) -> bool:
         """Whether the next event is due within the look-ahead, and none is ready now."""
-        spans = [span for span in (horizon.fresh, horizon.heads) if span is not None]
-        return bool(spans) and NOW < min(spans) <= self._span
+        return horizon.fresh is not None and NOW < horizon.fresh <= self._span
 
     @property
     def free(self) -> int:
@@ -126,9 +121,7 @@ class Lookahead:
         reserved, now = await self._store.reserve(self._worker, room, self._span, RESERVED_PAST_DUE)
         at = time.monotonic()
         for one in reserved:
-            wait = (one.until - RESERVED_PAST_DUE - now).total_seconds() - (
-                CLAIM_HEADS_BEFORE_S if one.head else CLAIM_BEFORE_S
-            )
+            wait = (one.until - RESERVED_PAST_DUE - now).total_seconds() - CLAIM_BEFORE_S
             heapq.heappush(self._held, (at + wait, one))
         self._changed.set()
         return len(reserved)
@@ -166,12 +159,10 @@ class Lookahead:
         now = time.monotonic()
         while self._held and self._held[0][0] <= now:
             self._starting.append(heapq.heappop(self._held)[1])
-        found: set[str] = set()
         try:
-            if plain := [one for one in self._starting if not one.head]:
-                found |= self._poise(plain, await self._start(plain))
-            if heads := [one for one in self._starting if one.head]:
-                found |= self._poise(heads, await self._start_heads(heads))
+            found = self._poise(self._starting, await self._start(self._starting))
+            if careful := [one for one in self._starting if one.head and one.id not in found]:
+                found |= self._poise(careful, await self._decide_about(careful))
             if missed := [one for one in self._starting if one.id not in found]:
                 await self._store.release(missed, RESERVED_PAST_DUE)
         except StoreUnavailable as error:  # other workers can claim these when their reservations end
@@ -181,23 +172,18 @@ class Lookahead:
 
     async def _start(self, reserved: Sequence[Reserved]) -> Started:
         sent = steady()
-        events, now = await self._store.start(reserved, _ending_within(CLAIM_BEFORE_S), self._lease, self._worker)
+        events, now = await self._store.start(reserved, _ending_within(), self._lease, self._worker)
         at = time.monotonic()
+        self._heads.successors.add(events.planted)
         if self._signals.wanted(Claimed):
             for event in events:
                 self._signals.emit(Claimed(event, self._worker))
         return Started(events, {event.id for event in events}, now, at, sent)
 
-    async def _start_heads(self, heads: Sequence[Reserved]) -> Started:
+    async def _decide_about(self, heads: Sequence[Reserved]) -> Started:
         sent = steady()
-        async with self._store.begin() as tx:
-            found = await tx.reserved_heads(heads, _ending_within(CLAIM_HEADS_BEFORE_S))
-            now, at = found.now, time.monotonic()
-            latest = max((head.due for head in found.heads), default=now)
-            claimant = Claimant(self._worker, self._lease)
-            succeeded = await succeed(tx, found, latest, claimant) if found.heads else NO_HEADS
-        tell_heads(succeeded, self._worker, self._signals)
-        return Started(succeeded.fired, {head.id for head in found.heads}, now, at, sent)
+        (fired, *_), found, now = await self._heads.decide_about(heads, _ending_within())
+        return Started(fired, set(found), now, time.monotonic(), sent)
 
     def _poise(self, reserved: Sequence[Reserved], started: Started) -> set[str]:
         """Sets claimed events to fire at their instants; returns the ids that were found. The store's clock has
@@ -231,6 +217,6 @@ class Lookahead:
         return poised
 
 
-def _ending_within(before: float) -> timedelta:
-    """How much time the reservation of an event that is to be claimed may have left at most, by the store's clock."""
-    return timedelta(seconds=before + SET_BACK_S) + RESERVED_PAST_DUE
+def _ending_within() -> timedelta:
+    """How much time a reservation may have left when its event is claimed, by the store's clock."""
+    return timedelta(seconds=CLAIM_BEFORE_S + SET_BACK_S) + RESERVED_PAST_DUE

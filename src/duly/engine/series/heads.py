@@ -23,10 +23,11 @@ from duly.decide.series.due_head import (
     occurrence_of,
 )
 from duly.decide.series.occurrence_facts import OccurrenceFact, names_between
+from duly.decide.series.successor import with_successor
 from duly.engine.series.rule_threads import Slices, evaluated
 from duly.ids import new_id
 from duly.ports import Fired, Heads, SeriesTransaction
-from duly.records.event import Event, HoldKind, Status, schedule_of, user_of
+from duly.records.event import Event, HoldKind, NewEvent, Status, schedule_of, user_of
 from duly.records.schedule import Halt, HaltKind
 from duly.records.series import Series, carried
 from duly.rules.recurrence import Occurrence
@@ -45,7 +46,8 @@ SLOW_RULE_S = 0.0005
 """Seconds of evaluation after which a rule counts as slow. Most rules take 0.00003."""
 
 SLOW_RULES_BUDGET_S = 0.02
-"""Seconds that one claim spends on slow rules at most. It holds locks meanwhile; on SQLite, that of the whole file."""
+"""Seconds that one transaction spends on slow rules at most. It holds locks meanwhile; on SQLite, that of the whole
+file."""
 
 MOST_SLOW = 10_000
 """The most series that are remembered as slow."""
@@ -69,25 +71,26 @@ class Claimant(NamedTuple):
     as_of: datetime | None = None
 
 
-class HeadsClaimed(NamedTuple):
-    """The result of a claim of heads."""
+class HeadsDecided(NamedTuple):
+    """The decisions about due heads."""
 
     fired: list[Event]
     dropped: list[tuple[Event, str]]  # heads that do not fire, with the reason
     held: int  # how many heads wait
     halted: list[Halted]  # series without a next head
+    left: Sequence[Event] = ()  # heads of slow rules that were not decided about
 
     @property
     def many(self) -> int:
         return len(self.fired) + len(self.dropped) + self.held
 
 
-NO_HEADS = HeadsClaimed([], [], 0, [])
-"""The result of a claim that found no due head."""
+NO_HEADS = HeadsDecided([], [], 0, [])
+"""No decision, because no head was found."""
 
 
 class SlowRuleBudget:
-    """The time that one claim spends on slow rules. Their heads come last, so that slow rules delay only each other."""
+    """The time that one transaction spends on slow rules. Their heads come last: slow rules delay only each other."""
 
     _known: ClassVar[set[str]] = set()  # series whose rules were slow when this process last evaluated them
 
@@ -122,7 +125,7 @@ class SlowRuleBudget:
             self._known.discard(self._whose)
 
 
-async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
+async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsDecided:
     """Decides about heads that are due by *by*, carries the decisions out, and plans the successors. Each head is
     written once."""
     heads = found.heads
@@ -135,9 +138,12 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     wanted: list[PlannedOccurrence] = []
     slowness, slices = SlowRuleBudget(), Slices()
     decided: list[HeadDecision] = []
-    for head in slowness.last(heads):
+    ordered = slowness.last(heads)
+    left: list[Event] = []
+    for nth, head in enumerate(ordered):
         if slowness.spent > SLOW_RULES_BUDGET_S:
-            break  # the remaining heads stay due: the next claim takes them
+            left = list(ordered[nth:])
+            break
         await slices.between()
         series = known.get(head.series or "")
         if series is None:  # the schedule is deleted: the head fires without a successor
@@ -178,7 +184,7 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
     told = [
         Halted(schedule_of(one) or one, kind, reason, names.get(one, one)) for one, (kind, reason) in halted.items()
     ]
-    return HeadsClaimed(fired, dropped, len(holds), told)
+    return HeadsDecided(fired, dropped, len(holds), told, left)
 
 
 class HeadDecision(NamedTuple):
@@ -270,14 +276,14 @@ async def plant_next(tx: SeriesTransaction, series: Series, occurrence: Occurren
 
 
 async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> dict[str, Halt]:
-    """Inserts heads; where an occurrence has fired before, the next one. Returns the series without a head, with the
-    reasons."""
+    """Inserts heads, with their successors; where an occurrence has fired before, the next one. Returns the series
+    without a head, with the reasons."""
     halted: dict[str, Halt] = {}
     remaining = list(wanted)
     for _ in range(MOST_TAKEN):
         if not remaining:
             return halted
-        heads = [head_of(want.series, want.occurrence, new_id) for want in remaining]
+        heads = await evaluated(_heads_of, remaining)
         planted = await tx.plant(heads)
         tx.tell_created(head for head in heads if head.id in planted)
         again: list[PlannedOccurrence] = []
@@ -293,6 +299,10 @@ async def plant(tx: SeriesTransaction, wanted: Sequence[PlannedOccurrence]) -> d
         reason = f"{MOST_TAKEN} occurrences from {want.occurrence.name} on were fired before"
         halted[want.series.name] = Halt(HaltKind.ERROR, reason)
     return halted
+
+
+def _heads_of(planned: Sequence[PlannedOccurrence]) -> list[NewEvent]:
+    return [with_successor(head_of(series, occurrence, new_id), series) for series, occurrence in planned]
 
 
 async def _facts(tx: SeriesTransaction, known: Mapping[str, Series], now: datetime) -> dict[str, HeadFacts]:
@@ -344,7 +354,6 @@ async def _fire(
             msgspec.structs.replace(
                 head,
                 status=Status.PROCESSING,
-                version=head.version + 1,
                 worker=claimant.worker,
                 claimed=found.now,
                 ready=found.now + claimant.lease,

@@ -8,14 +8,15 @@ from typing import NamedTuple
 import msgspec
 
 from duly.decide.error_text import storable
-from duly.decide.series.due_head import ITS_TURN, PAUSED, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.series.due_head import ITS_TURN, PAUSED, continues_after, head_of, kept, occurrence_of
 from duly.decide.series.edits import passed_over, together
+from duly.decide.series.successor import reshaped
 from duly.engine.series.heads import (
     ENDED,
     HALTED_BY_PAUSE,
     SCHEDULE,
     Claimant,
-    HeadsClaimed,
+    HeadsDecided,
     is_limited,
     next_after,
     plant_next,
@@ -46,7 +47,7 @@ PASSED = (SKIP, FIRE)
 """What a resumption does with occurrences whose time came during the pause."""
 
 
-async def succeed(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsClaimed:
+async def succeed(tx: SeriesTransaction, found: Heads, by: datetime, claimant: Claimant) -> HeadsDecided:
     """Decides about heads that are due by *by*, and carries it out. A head that was released and is now dropped had
     used up the place of the next held event, so that event is released instead."""
     succeeded = await succeed_heads(tx, found, by, claimant)
@@ -110,7 +111,7 @@ async def resume(
         if head.due <= now:
             first = max(since + BEFORE, occurrence_of(head).at)
             count, passed = await evaluated(series.timetable.count, first, now), FIRE
-        await reshape(tx, head, kept(head, series))
+        await reshape(tx, head, kept(head, series), series)
     else:
         halted, over = await skip_head(tx, schedule, head, WHILE_PAUSED, by)
         behind = await pass_over(tx, series, continues_after(head, series), now, WHILE_PAUSED, by)
@@ -133,10 +134,11 @@ async def move_head(tx: SeriesTransaction, series: Series, head: Event, followin
         following = await next_after(series, following.at)
     if following is None:
         # The head gives its occurrence name back, so that a corrected rule can fire that occurrence.
-        await reshape(tx, head, msgspec.structs.replace(kept(head, series), occurrence=f"given up {head.id}"))
+        given_up = msgspec.structs.replace(kept(head, series), occurrence=f"given up {head.id}")
+        await reshape(tx, head, given_up, series)
         await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
         return ENDED
-    await reshape(tx, head, head_of(series, following, new_id))
+    await reshape(tx, head, head_of(series, following, new_id), series)
     return None
 
 
@@ -151,8 +153,8 @@ async def skip_head(
     return halted, passed_over(schedule, [occurrence_of(head)], 1)
 
 
-async def reshape(tx: SeriesTransaction, head: Event, anew: NewEvent) -> None:
-    await tx.reshape([reshaped(head, anew, SCHEDULE)], SCHEDULE)
+async def reshape(tx: SeriesTransaction, head: Event, anew: NewEvent, series: Series) -> None:
+    await tx.reshape([await evaluated(reshaped, head, anew, SCHEDULE, series)], SCHEDULE)
 
 
 class Overtaken(Exception):

@@ -171,9 +171,9 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         return _telling(shown, over)
     halted, series = None, schedule.as_series
     if same:
-        await reshape(tx, head, kept(head, series))
+        await reshape(tx, head, kept(head, series), series)
     elif is_owed(head, series, now):
-        await reshape(tx, head, still_owed(head, series, now))
+        await reshape(tx, head, still_owed(head, series, now), series)
     elif (why := _passes_over(head, stored, schedule, now, begins=rule != asked.rule)) is not None:
         halted, passed = await skip_head(tx, schedule, head, why, by)
         over = together(over, passed)

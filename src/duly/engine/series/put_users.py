@@ -9,6 +9,7 @@ import msgspec
 from duly.decide.calendar import begun, calendar, concerned, first_after
 from duly.decide.event_types import EventType, EventTypes
 from duly.decide.series.due_head import head_of
+from duly.decide.series.successor import with_successor
 from duly.decide.targets.targets import named
 from duly.decide.users import changed_user, changes_of, new_user
 from duly.engine.destinations.target_references import key_of, missing, target_missing, targets_missing
@@ -47,7 +48,7 @@ def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
         series = begun(asked, now)
         first = first_after(series, now)
         if first is not None:
-            heads.append(head_of(series, first, new_id))
+            heads.append(with_successor(head_of(series, first, new_id), series))
     return heads
 
 

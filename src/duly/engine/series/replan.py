@@ -3,8 +3,12 @@ instant never move."""
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
-from duly.decide.series.due_head import due_of, occurrence_of
+import msgspec
+
+from duly.decide.series.due_head import due_of, head_of, occurrence_of
+from duly.decide.series.successor import with_successor
 from duly.engine.series.heads import halt, halted_by
 from duly.ports import Moved, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
@@ -58,7 +62,8 @@ async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_
             editions = f"zone data {head.zone_data} → {zones.VERSION}"
             detail = f"due {write_instant(head.due)} → {write_instant(due)} ({editions})"
             told.append(_told(series, names.get(series.name, series.name), head, due))
-        moved.append(Moved(head.id, due, occurrence, detail))
+        anew = msgspec.structs.replace(head_of(series, occurrence, partial(str, head.id)), due=due)
+        moved.append(Moved(with_successor(anew, series), detail))
     if not dry_run:
         if moved:
             await tx.replan(moved, zones.VERSION, by)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from duly.decide.calendar import aim, begun, continues, differs, first_after, lost
-from duly.decide.series.due_head import Reshaped, continues_after, head_of, kept, occurrence_of, reshaped
+from duly.decide.series.due_head import Reshaped, continues_after, head_of, kept, occurrence_of
+from duly.decide.series.successor import reshaped
 from duly.engine.series.heads import ENDED, MOST_TAKEN, PlannedOccurrence, halt, plant
 from duly.engine.series.passed_over import name_again, pass_over
 from duly.errors import Conflict
@@ -64,7 +65,7 @@ async def follow(tx: UserTransaction, users: Sequence[WantedHeads], now: datetim
     moves: list[MovedHead] = []
     plants: list[PlannedOccurrence] = []
     unwanted = UnwantedHeads([], [], [])
-    changed: list[tuple[Event, NewEvent]] = []
+    changed: list[tuple[Event, NewEvent, Series]] = []
     for wanted in users:
         own = heads.get(wanted.user.id, {})
         for type, asked in _series(wanted, own.values()).items():
@@ -74,7 +75,7 @@ async def follow(tx: UserTransaction, users: Sequence[WantedHeads], now: datetim
             elif asked is None:
                 unwanted.gone.append(head)
             elif continues(head, series := begun(asked, now, head)):
-                changed.append((head, kept(head, series)))
+                changed.append((head, kept(head, series), series))
             elif (there := aim(head, series, now)) is not None and lost(head, series, now):
                 unwanted.lost.append(head)
                 plants.append(PlannedOccurrence(series, there))
@@ -83,9 +84,11 @@ async def follow(tx: UserTransaction, users: Sequence[WantedHeads], now: datetim
     before = [old for move in moves if (old := carried(move.head)) is not None]
     await name_again(tx, before, now, "its user was changed", by)
     settled = await _past_taken(tx, moves)
-    changed += [(m.head, head_of(m.series, m.occurrence, new_id)) for m in settled if m.occurrence is not None]
+    changed += [
+        (m.head, head_of(m.series, m.occurrence, new_id), m.series) for m in settled if m.occurrence is not None
+    ]
     unwanted.ended.extend(move for move in settled if move.occurrence is None)
-    different = [_reshaped(head, anew, now) for head, anew in changed if differs(head, anew)]
+    different = [_reshaped(head, anew, series, now) for head, anew, series in changed if differs(head, anew)]
     return await _write(tx, different, plants, unwanted, now, by)
 
 
@@ -150,8 +153,8 @@ def _following(move: MovedHead) -> Occurrence | None:
     return None if move.occurrence is None else move.series.timetable.after(move.occurrence.at)
 
 
-def _reshaped(head: Event, anew: NewEvent, now: datetime) -> Reshaped:
-    one = reshaped(head, anew, USER)
+def _reshaped(head: Event, anew: NewEvent, series: Series, now: datetime) -> Reshaped:
+    one = reshaped(head, anew, USER, series)
     if anew.due is None or not anew.due <= now < head.due:
         return one
     return one._replace(detail=f"{one.detail}, which is over there: it fires now")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.records.api_key import ApiKey
-from duly.records.columns import Column, ColumnKind, ColumnList, columns_of, without
+from duly.records.columns import Column, ColumnKind, ColumnList, columns_of, only, without
 from duly.records.event import Event, NewEvent, Status
 from duly.records.history import Entry
 from duly.records.schedule import Schedule
@@ -54,7 +54,11 @@ class Batch:
         return without(self.inserted, *self.kept)
 
 
+OF_SUCCESSORS = ("next_state", "next_occurrence", "next_scheduled", "next_due", "next_data", "ordinary_until")
+"""Fields in which a head carries its successor."""
+
 OF_SERIES = (
+    *OF_SUCCESSORS,
     "series",
     "occurrence",
     "head",
@@ -74,6 +78,16 @@ OF_TIMERS = ("delay", "key", "asked")
 PUT = Batch(without(columns_of(NewEvent), *OF_SERIES), ("due", "delay"), kept=("id", "tenant", "key", "asked"))
 ADD = Batch(without(PUT.given, "asked"), PUT.computed)
 PLANT = Batch(without(columns_of(NewEvent), *OF_TIMERS), computed=("due", "scheduled"))
+SUCCEED = Batch(without(PLANT.inserted, "id", "occurrence", "head", "held", "hold_kind", "gated", *OF_SUCCESSORS))
+"""The columns that a successor has from the head before it."""
+
+CARRY = Batch(only(columns_of(NewEvent), "id", "due", *OF_SUCCESSORS), kept=("id", "due"))
+REPLAN = Batch(
+    (
+        *only(columns_of(NewEvent), "id", "due", "occurrence", "scheduled", *OF_SUCCESSORS),
+        Column("detail", "detail", ColumnKind.TEXT),
+    )
+)
 RESHAPE = Batch(
     (
         *without(PLANT.given, "tenant", "series", "head", "gated", "correlation_id"),
@@ -93,6 +107,9 @@ BATCHES = {
     "add": ADD,
     "plant": PLANT,
     "reshape": RESHAPE,
+    "succeed": SUCCEED,
+    "carry": CARRY,
+    "replan": REPLAN,
     "users": USERS,
     "put_schedule": PUT_SCHEDULE,
     "put_target": PUT_TARGET,

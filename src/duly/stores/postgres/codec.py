@@ -80,6 +80,14 @@ class PostgresQueries(StoreQueries):
         schedules = [readers.schedule.joined(schedule) for _, *schedule in after]
         return Heads(heads, [schedule for schedule in schedules if schedule is not None], now)
 
+    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[str]]:
+        place = len(self.readers.claimed.columns)
+        return rows, [row[place] for row in rows if row[place] is not None]
+
+    def of_all_claimed(self, row: Any) -> Sequence[Any]:
+        of_all: Sequence[Any] = self.readers.claimed.rest(row)[1:]
+        return of_all
+
     def read_looked(self, rows: Sequence[Any]) -> ScanResult:
         others = [
             Candidate(id, lane, tenant, destination, ready)

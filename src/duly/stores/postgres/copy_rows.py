@@ -18,7 +18,8 @@ BLOCK_ROWS = 1000
 """Rows that are sent together: while the server reads them, the next block is written."""
 
 SHARED = (
-    frozenset("tenant type lane target_json retry_json destination via zone_data head".split()) | TIMER_SPANS.keys()
+    frozenset("tenant type lane target_json retry_json destination via zone_data head next_state next_data".split())
+    | TIMER_SPANS.keys()
 )
 """Fields with the same value in many rows of one COPY."""
 

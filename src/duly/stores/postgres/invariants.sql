@@ -6,7 +6,7 @@
 
 -- fragment: newest
 (SELECT id, status, due, ready, version, attempts, unsettled, series, occurrence, head, held, hold_kind, held_for,
-        claimed, executed, settled, worker, scheduled, rule IS NOT NULL AS ruled FROM duly.events ORDER BY id DESC LIMIT :examine::bigint)
+        claimed, executed, settled, worker, scheduled, next_state, next_scheduled, rule IS NOT NULL AS ruled FROM duly.events ORDER BY id DESC LIMIT :examine::bigint)
 
 -- fragment: schedule_id
 CASE WHEN e.series ~ '^schedule:[0-9a-f-]+$' AND length(e.series) = 45 THEN substr(e.series, 10)::uuid END
@@ -46,6 +46,9 @@ SELECT 'event', id::text, told FROM (
         WHEN head AND (attempts > 0 OR unsettled > 0) THEN 'is the next one of its series, and has begun'
         WHEN head AND (series IS NULL OR occurrence IS NULL OR scheduled IS NULL)
             THEN 'is the next one, and does not say of which series'
+        WHEN head AND next_state = 'planted' THEN 'is the next one of its series, and its successor was planted already'
+        WHEN head AND next_state = 'known' AND next_scheduled <= scheduled
+            THEN 'is the next one of its series, and is followed by one that is not later'
         WHEN attempts < 0 OR unsettled < 0 THEN 'was settled more often than it was claimed'
         WHEN version < 1 + attempts + unsettled
             THEN 'was claimed ' || (version - 1) || ' times, and tried or interrupted ' || (attempts + unsettled) || ' times'

@@ -133,65 +133,99 @@ CROSS JOIN LATERAL (
 -- name: by_key (read)
 SELECT {e.event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
+-- fragment: careful
+-- Whether an event is a head about which something has to be decided. Any other head carries its successor: it fires as
+-- it is, and its successor is planted from its own row.
+events.head AND (events.next_state = 'known' AND greatest({now}, events.due) < events.ordinary_until
+                 AND events.next_data = ANY (:editions::text[])
+                 AND NOT EXISTS (SELECT FROM duly.events AS there
+                                 WHERE there.series = events.series AND there.occurrence = events.next_occurrence)) IS NOT TRUE
+
+-- fragment: judged
+-- (The columns that `careful` needs. It is evaluated outside of the query that locks: many claims at once step over rows
+-- that others have locked, and would evaluate it for each of these.)
+id, head, due, series, next_state, next_occurrence, next_data, ordinary_until
+
+-- fragment: successor
+-- The id of a successor sorts by its time of creation, like every other id; its random part is that of the head.
+((SELECT duly.id_begins()) || right(e.id::text, 17))::uuid
+
+-- fragment: planting
+-- Inserts the successors of claimed heads. (From the rows that the claim has updated: the old head must have ceased to be
+-- the head before the new one is inserted.)
+planted AS (
+    INSERT INTO duly.events ({succeed columns}, id, head, occurrence, scheduled, due, ready, created)
+    SELECT {succeed columns}, successor, true, next_occurrence, next_scheduled, next_due, next_due, {now}
+    FROM e WHERE successor IS NOT NULL
+)
+
 -- fragment: take
-UPDATE duly.events AS e
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = {now},
-    ready = {now} + :lease::bigint * {us}
-WHERE id = ANY (ARRAY(SELECT id FROM picked))
-RETURNING {e.claimed}, (SELECT {micros})
--- The rows are selected by their ids alone, so that no wrong estimate of their number can turn the update into a scan.
+-- Claims the picked events. Heads to decide about are only reserved: until the lease ends, no other worker takes them.
+e AS (
+    UPDATE duly.events AS e
+    SET status = CASE WHEN careful THEN 'PENDING' ELSE 'PROCESSING' END, version = version + 1,
+        unsettled = CASE WHEN careful THEN 0 ELSE 1 END, worker = :worker,
+        claimed = CASE WHEN careful THEN claimed ELSE {now} END, ready = {now} + :lease::bigint * {us}, head = careful,
+        next_state = CASE WHEN careful THEN next_state WHEN head THEN 'planted' END
+    FROM picked WHERE e.id = picked.id
+    RETURNING e.*, CASE WHEN NOT e.head AND e.next_state IS NOT NULL THEN {successor} END AS successor
+),
+{planting}
+SELECT {e.claimed}, e.successor::text, (SELECT {micros})
 -- Instants that are the same for all rows are not returned with each row: a driver takes 1 µs to read one.
 
 -- fragment: oldest
 -- Oldest first in each lane, starting where the last claim ended: while somebody holds a transaction open, the index
 -- still has the entries of all events that were claimed since.
 WITH picked AS MATERIALIZED (
-    SELECT found.id
+    SELECT events.id, {careful} AS careful
     FROM unnest(:lane::text[], :free::int[], :since::timestamptz[]) AS room (lane, free, since)
     CROSS JOIN LATERAL (
-        SELECT id FROM duly.events
-        WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {as_of}
-          AND ready >= coalesce(room.since, '-infinity')
+        SELECT {judged} FROM duly.events
+        WHERE lane = room.lane AND unsettled = 0 AND ready <= {as_of} AND ready >= coalesce(room.since, '-infinity')
         ORDER BY ready
         LIMIT room.free
         FOR UPDATE SKIP LOCKED
-    ) AS found
+    ) AS events
 )
 
 -- name: claim
-{oldest}
+{oldest},
 {take}
+FROM e
 
 -- name: claim_with_horizon
 -- Also returns when the next events of these lanes become ready, as the `horizon` does, so that a worker needs no second
 -- query for that. An event that is ready now is claimed here or by somebody else, or is more than the worker can take.
--- (The subqueries depend on no row, so each of them runs once.)
-{oldest}
+-- (The subqueries depend on no row, so each of them runs once. They do not see the successors that this statement plants.)
+{oldest},
 {take},
-(SELECT (extract(epoch FROM min((
-    SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND NOT head AND ready > {now}
-    ORDER BY ready LIMIT 1))) * 1000000)::bigint FROM unnest(:lane::text[]) AS wanted (lane)),
-(SELECT (extract(epoch FROM min((
-    SELECT ready FROM duly.events WHERE lane = wanted.lane AND head AND ready IS NOT NULL
-    ORDER BY ready LIMIT 1))) * 1000000)::bigint FROM unnest(:lane::text[]) AS wanted (lane)),
+(SELECT (extract(epoch FROM least(min((
+    SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND ready > {now}
+    ORDER BY ready LIMIT 1)), (SELECT min(next_due) FROM e WHERE successor IS NOT NULL))) * 1000000)::bigint
+ FROM unnest(:lane::text[]) AS wanted (lane)),
 (SELECT (extract(epoch FROM min((
     SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled > 0 AND ready IS NOT NULL
     AND ready >= coalesce(:leased::timestamptz, '-infinity') ORDER BY ready LIMIT 1))) * 1000000)::bigint
  FROM unnest(:lane::text[]) AS wanted (lane))
+FROM e
 
 -- name: claim_these
 -- The events that can still be claimed, in the given order. (The first comparison is with an expression over the given
 -- ids, so that the planner does not use an index of ready events to find them.)
 WITH picked AS MATERIALIZED (
-    SELECT e.id FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (id, nth)
-    JOIN duly.events AS e ON e.id = wanted.id
-    WHERE e.unsettled = CASE WHEN wanted.id IS NOT NULL THEN 0 END AND NOT e.head AND e.ready <= {as_of}
-      AND e.lane = ANY (:lanes::text[])
-    ORDER BY nth
-    LIMIT :free
-    FOR UPDATE OF e SKIP LOCKED
-)
+    SELECT events.id, {careful} AS careful FROM (
+        SELECT {judged} FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (wanted, nth)
+        JOIN duly.events ON events.id = wanted
+        WHERE events.unsettled = CASE WHEN wanted IS NOT NULL THEN 0 END AND events.ready <= {as_of}
+          AND events.lane = ANY (:lanes::text[])
+        ORDER BY nth
+        LIMIT :free
+        FOR UPDATE OF events SKIP LOCKED
+    ) AS events
+),
 {take}
+FROM e
 
 -- fragment: others
 (tenant, coalesce(destination, '')) NOT IN (SELECT * FROM unnest(:tenant::text[], :destination::text[])) AS other
@@ -212,26 +246,10 @@ CROSS JOIN LATERAL (
     SELECT {looked}
     FROM (
         (SELECT id, tenant, destination, ready, false AS oldest, {others} FROM duly.events
-         WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now} ORDER BY ready DESC LIMIT :near)
+         WHERE lane = room.lane AND unsettled = 0 AND ready <= {now} ORDER BY ready DESC LIMIT :near)
         UNION ALL
         (SELECT id, tenant, destination, ready, true, {others} FROM duly.events
-         WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready <= {now}
-           AND ready >= coalesce(room.since, '-infinity') ORDER BY ready LIMIT room.depth)
-    ) AS windows
-) AS found
-
--- name: scan_heads (read)
--- Like `scan_backlog`, for heads.
-SELECT room.lane, ids[1 : :many], tenants[1 : :many], destinations[1 : :many], instants[1 : :many], examined
-FROM unnest(:lane::text[], :depth::int[], :since::timestamptz[]) AS room (lane, depth, since)
-CROSS JOIN LATERAL (
-    SELECT {looked}
-    FROM (
-        (SELECT id, tenant, destination, ready, false AS oldest, {others} FROM duly.events
-         WHERE lane = room.lane AND head AND ready <= {now} ORDER BY ready DESC LIMIT :near)
-        UNION ALL
-        (SELECT id, tenant, destination, ready, true, {others} FROM duly.events
-         WHERE lane = room.lane AND head AND ready <= {now}
+         WHERE lane = room.lane AND unsettled = 0 AND ready <= {now}
            AND ready >= coalesce(room.since, '-infinity') ORDER BY ready LIMIT room.depth)
     ) AS windows
 ) AS found
@@ -244,17 +262,7 @@ WITH picked AS MATERIALIZED (
     FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
     CROSS JOIN LATERAL (
         SELECT id FROM duly.events
-        WHERE lane = room.lane AND unsettled = 0 AND NOT head AND ready > {now} AND ready <= {now} + :ahead::bigint * {us}
-        ORDER BY ready
-        LIMIT room.free
-        FOR UPDATE SKIP LOCKED
-    ) AS found
-), heads AS MATERIALIZED (
-    SELECT found.id
-    FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
-    CROSS JOIN LATERAL (
-        SELECT id FROM duly.events
-        WHERE lane = room.lane AND head AND ready > {now} AND ready <= {now} + :ahead::bigint * {us}
+        WHERE lane = room.lane AND unsettled = 0 AND ready > {now} AND ready <= {now} + :ahead::bigint * {us}
         ORDER BY ready
         LIMIT room.free
         FOR UPDATE SKIP LOCKED
@@ -262,34 +270,58 @@ WITH picked AS MATERIALIZED (
 )
 UPDATE duly.events AS e
 SET version = version + 1, worker = :worker, ready = ready + :patience::bigint * {us}
-WHERE id = ANY (ARRAY(SELECT id FROM picked UNION ALL SELECT id FROM heads))
+WHERE id = ANY (ARRAY(SELECT id FROM picked))
 RETURNING e.id::text, e.version, e.lane, e.head, e.ready, {clock}
+-- (The rows are selected by their ids alone, so that no wrong estimate of their number can turn the update into a scan.)
 
 -- name: start
 -- Starts reserved events that were not cancelled, moved or taken since; unless the clock was set back and they are not
--- due in a moment. The reservation is on disk and already fences off other workers, so this does not wait for the disk:
--- if the server loses the start in a crash, the reservation is there again, and `start_again` restores the start when
--- the event is settled.
-WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done)
-UPDATE duly.events AS e
-SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}
-FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
-WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
-  AND mine.until <= {now} + :ending_within::bigint * {us}
-  AND (SELECT done FROM at_once) = 'off'
-RETURNING {e.claimed}, (SELECT {micros}), {clock}
+-- due in a moment. Heads to decide about are left as they are. The reservation is on disk and already fences off other
+-- workers, so this does not wait for the disk: if the server loses the start in a crash, the reservation is there again,
+-- and `start_again` restores the start when the event is settled.
+WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done), picked AS MATERIALIZED (
+    SELECT events.id, {careful} AS careful
+    FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
+    JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
+    WHERE events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us}
+      AND (SELECT done FROM at_once) = 'off'
+    FOR UPDATE OF events
+), e AS (
+    UPDATE duly.events AS e
+    SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}, head = false,
+        next_state = CASE WHEN head THEN 'planted' END
+    FROM picked WHERE e.id = picked.id AND NOT picked.careful
+    RETURNING e.*, CASE WHEN e.next_state IS NOT NULL THEN {successor} END AS successor
+),
+{planting}
+SELECT {e.claimed}, e.successor::text, (SELECT {micros}), {clock}
+FROM e
 
 -- name: start_again
--- Restores starts that the server has lost in a crash: the event is as its reservation left it. (An event that was
--- settled, changed or held since has a journal entry with this version, and one that was claimed by others since has
--- another version. Here and below, entries are counted for each row: the planner might turn NOT EXISTS into a join with
--- the whole journal.)
-UPDATE duly.events AS e SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed
-FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[]) AS mine (id, version, claimed)
-WHERE e.id = mine.id AND e.version = mine.version AND e.status = CASE WHEN mine.id IS NOT NULL THEN 'PENDING' END
-  AND e.unsettled = CASE WHEN mine.id IS NOT NULL THEN 0 END AND e.worker = :worker
-  AND (SELECT count(*) FROM duly.journal AS j WHERE j.subject = e.id AND j.version = e.version) = 0
-RETURNING e.id::text
+-- Restores starts that the server has lost in a crash: the event is as its reservation left it, and a head gets its
+-- successor again. (An event that was settled, changed or held since has a journal entry with this version, and one that
+-- was claimed by others since has another version. Here and below, entries are counted for each row: the planner might
+-- turn NOT EXISTS into a join with the whole journal.)
+WITH picked AS MATERIALIZED (
+    SELECT events.id, mine.claimed
+    FROM unnest(:id::uuid[], :version::int[], :claimed::timestamptz[]) AS mine (id, version, claimed)
+    JOIN duly.events ON events.id = mine.id AND events.version = mine.version
+    WHERE events.status = CASE WHEN mine.id IS NOT NULL THEN 'PENDING' END
+      AND events.unsettled = CASE WHEN mine.id IS NOT NULL THEN 0 END AND events.worker = :worker
+      AND (SELECT count(*) FROM duly.journal AS j WHERE j.subject = events.id AND j.version = events.version) = 0
+      AND NOT (events.head AND (events.next_state = 'known' AND NOT EXISTS (
+          SELECT FROM duly.events AS there WHERE there.series = events.series AND there.occurrence = events.next_occurrence
+      )) IS NOT TRUE)
+    FOR UPDATE OF events
+), e AS (
+    UPDATE duly.events AS e
+    SET status = 'PROCESSING', unsettled = 1, claimed = picked.claimed, head = false,
+        next_state = CASE WHEN head THEN 'planted' END
+    FROM picked WHERE e.id = picked.id
+    RETURNING e.*, CASE WHEN e.next_state IS NOT NULL THEN {successor} END AS successor
+),
+{planting}
+SELECT e.id::text FROM e
 
 -- name: note_forgotten
 -- Records claims that neither the event nor the journal has, and that can no longer be settled: the next delivery will
@@ -304,7 +336,8 @@ WHERE mine.version <= e.version AND (e.version, e.claimed) IS DISTINCT FROM (min
 RETURNING subject::text
 
 -- name: release
-UPDATE duly.events AS e SET ready = e.ready - :patience::bigint * {us}
+-- (A head that was found late was reserved from that moment on: it is ready when it is due.)
+UPDATE duly.events AS e SET ready = CASE WHEN e.head THEN e.due ELSE e.ready - :patience::bigint * {us} END
 FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
 WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
 RETURNING e.lane, (SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS told (lane))
@@ -339,10 +372,8 @@ RETURNING {e.event}, picked.interrupted, picked.worker, picked.claimed
 -- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that
 -- will become ready is returned.
 SELECT {now},
-       min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+       min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND ready IS NOT NULL
             AND ready >= least(coalesce(wanted.since, '-infinity'), {now}) ORDER BY ready LIMIT 1)),
-       min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND head AND ready IS NOT NULL
-            ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled > 0 AND ready IS NOT NULL
             AND ready >= coalesce(:leased::timestamptz, '-infinity') ORDER BY ready LIMIT 1))
 FROM unnest(:lane::text[], :since::timestamptz[]) AS wanted (lane, since)
@@ -446,8 +477,15 @@ SELECT id::text, (SELECT count(pg_notify('duly', lane)::text)
                   FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
 FROM e
 
--- fragment: with_schedules
--- (If a series belongs to a schedule, the schedule is locked too, in the order of ids.)
+-- name: reserved_heads
+-- Reserved heads, locked with their schedules in the order of ids. Unlike `start`, this waits for the disk in the end: the
+-- decision may move the head, and the server must not lose that.
+WITH picked AS MATERIALIZED (
+    SELECT events.* FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
+    JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
+    WHERE events.head AND events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us}
+    FOR UPDATE OF events
+)
 SELECT {e.event}, {micros}, {s.schedule}
 FROM (SELECT * FROM picked ORDER BY series) AS e
 LEFT JOIN LATERAL (
@@ -456,47 +494,31 @@ LEFT JOIN LATERAL (
     FOR UPDATE
 ) AS s ON true
 
--- name: due_heads
-WITH picked AS MATERIALIZED (
-    SELECT found.*
-    FROM unnest(:lane::text[], :free::int[]) AS room (lane, free)
-    CROSS JOIN LATERAL (
-        SELECT * FROM duly.events
-        WHERE lane = room.lane AND head AND ready <= {as_of}
-        ORDER BY ready
-        LIMIT room.free
-        FOR UPDATE SKIP LOCKED
-    ) AS found
-)
-{with_schedules}
+-- name: heads_without_successors (read)
+SELECT {e.event}, {s.schedule}
+FROM unnest(:ids::uuid[]) AS wanted (id)
+JOIN duly.events AS e ON e.id = wanted.id AND e.head = (wanted.id IS NOT NULL) AND e.next_state IS NULL
+LEFT JOIN duly.schedules AS s ON s.id = CASE WHEN e.series LIKE 'schedule:%' THEN substr(e.series, 10)::uuid END
 
--- name: these_heads
+-- name: carry
+-- Writes successors of heads that do not have them yet. Whoever changes a head meanwhile writes its successor too, or
+-- moves it: then this one is out of date, and is not written. (SKIP LOCKED: such a change must not wait for this, nor
+-- this for it.)
 WITH picked AS MATERIALIZED (
-    SELECT e.* FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (id, nth)
-    JOIN duly.events AS e ON e.id = wanted.id
-    WHERE e.head = (wanted.id IS NOT NULL) AND e.ready <= {as_of} AND e.lane = ANY (:lanes::text[])
-    ORDER BY nth
-    LIMIT :free
+    SELECT e.id FROM {carry rows}
+    JOIN duly.events AS e ON e.id = given.id
+    WHERE e.head = (given.id IS NOT NULL) AND e.next_state IS NULL AND e.due = given.due
     FOR UPDATE OF e SKIP LOCKED
 )
-{with_schedules}
-
--- name: reserved_heads
--- Unlike `start`, this waits for the disk in the end: if the server lost a fired head, it would also lose its
--- successor, and the same version would be given to the next worker that fires it.
-WITH picked AS MATERIALIZED (
-    SELECT events.* FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
-    JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
-    WHERE events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us}
-    FOR UPDATE OF events
-)
-{with_schedules}
+UPDATE duly.events AS e SET {carry from given} FROM {carry rows}
+WHERE e.id = given.id AND e.id = ANY (ARRAY(SELECT id FROM picked))
+RETURNING e.id::text
 
 -- name: fire
--- Claims a head, which is then no longer a head; if downtime missed several occurrences, it fires as the latest of
--- them.
+-- Claims a reserved head, which is then no longer a head; if downtime missed several occurrences, it fires as the latest
+-- of them. (Its reservation has counted the claim already.)
 UPDATE duly.events AS e
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :claimed::timestamptz,
+SET status = 'PROCESSING', unsettled = 1, next_state = 'planted', worker = :worker, claimed = :claimed::timestamptz,
     ready = :until::timestamptz, head = false, due = given.due, scheduled = given.scheduled,
     occurrence = given.occurrence, stands_for = given.stands_for, gated = given.gated
 FROM unnest(:id::uuid[], :due::timestamptz[], :scheduled::timestamptz[], :occurrence::text[], :stands_for::int[],
@@ -659,9 +681,8 @@ SELECT {e.event} FROM duly.events AS e WHERE id = ANY (ARRAY(SELECT id FROM stal
 WITH e AS (
     UPDATE duly.events AS e
     SET due = given.due, ready = CASE WHEN held IS NULL THEN given.due END, scheduled = given.scheduled,
-        occurrence = given.occurrence, zone_data = :zone_data
-    FROM unnest(:id::uuid[], :due::timestamptz[], :scheduled::timestamptz[], :occurrence::text[], :detail::text[])
-      AS given (id, due, scheduled, occurrence, detail)
+        occurrence = given.occurrence, zone_data = :zone_data, {carry from given}
+    FROM {replan rows}
     WHERE e.id = given.id
     RETURNING e.id, e.lane, e.ready, e.version, given.detail
 ), audit AS (

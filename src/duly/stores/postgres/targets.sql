@@ -171,7 +171,7 @@ UPDATE duly.events AS e
 SET status = 'PROCESSING', version = version + 1, unsettled = unsettled + 1, worker = :worker, claimed = {now},
     held = NULL, hold_kind = NULL, held_for = NULL, ready = {now} + :lease::bigint * {us}
 WHERE id = ANY (ARRAY(SELECT id FROM picked))
-RETURNING {e.claimed}, (SELECT {micros})
+RETURNING {e.claimed}, NULL::text, (SELECT {micros})
 
 -- name: is_awaited (read)
 SELECT EXISTS (SELECT FROM duly.events

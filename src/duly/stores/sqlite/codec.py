@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.decide.fair_share import Candidate
-from duly.ports import Heads, KnownFrontier, ScanRequest, ScanResult
+from duly.ports import ClaimedEvents, Heads, KnownFrontier, ScanRequest, ScanResult
 from duly.stores.columns.dialects import SQLITE
 from duly.stores.columns.readers import EPOCH, RowReaders
 from duly.stores.query_base import Columns
@@ -16,6 +16,9 @@ from duly.stores.specs import Dialect
 from duly.stores.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
+
+SUCCESSOR_COLUMNS = 2
+"""The columns of the rows that tell which successors a claim has planted: id and due time. A claimed event has more."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -85,6 +88,24 @@ class SqliteQueries(StoreQueries):
         ids = {(head.series or "").partition(":")[2] for head in heads if head.rule_json is None}
         found = await self.schedules(sorted(ids)) if ids else []
         return Heads(heads, found, from_micros(self.readers.event.rest(rows[0])[0] if rows else 0))
+
+    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[str]]:
+        planted = [row[0] for row in rows if len(row) == SUCCESSOR_COLUMNS]
+        return ([row for row in rows if len(row) != SUCCESSOR_COLUMNS], planted) if planted else (rows, planted)
+
+    def of_all_claimed(self, row: Any) -> Sequence[Any]:
+        of_all: Sequence[Any] = self.readers.claimed.rest(row)
+        return of_all
+
+    def read_claims(
+        self, rows: Sequence[Any], worker: str, lease: timedelta, *, with_horizon: bool = False
+    ) -> ClaimedEvents:
+        claimed = super().read_claims(rows, worker, lease, with_horizon=with_horizon)
+        if claimed.planted and claimed.horizon is not None:
+            now = self.of_all_claimed(next(row for row in rows if len(row) != SUCCESSOR_COLUMNS))[0]
+            first = timedelta(microseconds=min(row[1] for row in rows if len(row) == SUCCESSOR_COLUMNS) - now)
+            claimed.horizon = claimed.horizon._replace(fresh=min(claimed.horizon.fresh or first, first))
+        return claimed
 
     def read_looked(self, rows: Sequence[Any]) -> ScanResult:
         others = [

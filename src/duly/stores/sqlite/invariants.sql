@@ -6,7 +6,7 @@
 
 -- fragment: newest
 (SELECT id, status, due, ready, version, attempts, unsettled, series, occurrence, head, held, hold_kind, held_for,
-        claimed, executed, settled, worker, scheduled, rule FROM events ORDER BY id DESC LIMIT :examine)
+        claimed, executed, settled, worker, scheduled, next_state, next_scheduled, rule FROM events ORDER BY id DESC LIMIT :examine)
 
 -- name: examined (read)
 SELECT count(*) FROM (SELECT 1 FROM events LIMIT :examine)
@@ -40,6 +40,9 @@ SELECT 'event', id, told FROM (
         WHEN head AND (attempts > 0 OR unsettled > 0) THEN 'is the next one of its series, and has begun'
         WHEN head AND (series IS NULL OR occurrence IS NULL OR scheduled IS NULL)
             THEN 'is the next one, and does not say of which series'
+        WHEN head AND next_state = 'planted' THEN 'is the next one of its series, and its successor was planted already'
+        WHEN head AND next_state = 'known' AND next_scheduled <= scheduled
+            THEN 'is the next one of its series, and is followed by one that is not later'
         WHEN attempts < 0 OR unsettled < 0 THEN 'was settled more often than it was claimed'
         WHEN version < 1 + attempts + unsettled
             THEN 'was claimed ' || (version - 1) || ' times, and tried or interrupted ' || (attempts + unsettled) || ' times'

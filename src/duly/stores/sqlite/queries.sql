@@ -78,44 +78,70 @@ WHERE id IN (
 -- name: by_key (read)
 SELECT {event} FROM events WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
 
+-- fragment: careful
+-- Whether an event is a head about which something has to be decided. Any other head carries its successor: it fires as
+-- it is, and its successor is planted from its own row.
+(head AND NOT (next_state IS 'known' AND max(:now, due) < ordinary_until
+               AND next_data IN (SELECT value FROM json_each(:editions))
+               AND NOT EXISTS (SELECT 1 FROM events AS there WHERE there.series = events.series
+                               AND there.occurrence = events.next_occurrence AND there.series IS NOT NULL)))
+
+-- fragment: take
+-- Claims events. Heads to decide about are only reserved: until the lease ends, no other worker takes them.
+UPDATE events
+SET status = iif({careful}, 'PENDING', 'PROCESSING'), version = version + 1, unsettled = iif({careful}, 0, 1),
+    worker = :worker, claimed = iif({careful}, claimed, :now), ready = :now + :lease, head = {careful},
+    next_state = CASE WHEN {careful} THEN next_state WHEN head THEN 'planting' END
+
+-- fragment: planting
+-- Inserts the successors of heads that the statement before has claimed. (The old head must have ceased to be the head
+-- before the new one is inserted; an index finds the few rows in question.)
+INSERT INTO events ({succeed columns}, id, head, occurrence, scheduled, due, ready, created)
+SELECT {succeed columns}, new_id(), 1, next_occurrence, next_scheduled, next_due, next_due, :now
+FROM events WHERE next_state = 'planting'
+
+-- fragment: planted
+UPDATE events SET next_state = 'planted' WHERE next_state = 'planting'
+
+-- fragment: oldest
+SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND ready <= {as_of} ORDER BY ready LIMIT :free
+
 -- name: claim
 -- Oldest first. SQLite has no LATERAL: the store runs this once for each lane, in one transaction. Claimed events leave
 -- no entries in the index, so the end of the last claim (:since) is not needed.
-UPDATE events
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
-    ready = :now + :lease
-WHERE id IN (
-    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= {as_of} ORDER BY ready LIMIT :free
-)
-RETURNING {claimed}, :now
+{take}
+WHERE id IN ({oldest})
+RETURNING {claimed}, :now;
+{planting}
+RETURNING id, due;
+{planted}
 
 -- name: claim_with_horizon
--- Also returns when the next events of these lanes become ready, as the `horizon` does.
-UPDATE events
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
-    ready = :now + :lease
-WHERE id IN (
-    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= {as_of} ORDER BY ready LIMIT :free
-)
+-- Also returns when the next events of these lanes become ready, as the `horizon` does. (The successors that it plants
+-- come afterwards, as rows of their own.)
+{take}
+WHERE id IN ({oldest})
 RETURNING {claimed}, :now,
-          (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.unsettled = 0 AND NOT e.head AND e.ready > :now
-                       ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes)),
-          (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.head AND e.ready IS NOT NULL
+          (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.unsettled = 0 AND e.ready > :now
                        ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes)),
           (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.unsettled > 0 AND e.ready IS NOT NULL
-                       ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes))
+                       ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes));
+{planting}
+RETURNING id, due;
+{planted}
 
 -- name: claim_these
 -- The events that can still be claimed, in the given order. (CROSS JOIN: SQLite must begin with the given ids.)
-UPDATE events
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now,
-    ready = :now + :lease
+{take}
 WHERE id IN (
     SELECT e.id FROM json_each(:ids) AS wanted CROSS JOIN events AS e ON e.id = wanted.value
-    WHERE e.unsettled = 0 AND NOT e.head AND e.ready <= {as_of} AND e.lane IN (SELECT value FROM json_each(:lanes))
+    WHERE e.unsettled = 0 AND e.ready <= {as_of} AND e.lane IN (SELECT value FROM json_each(:lanes))
     ORDER BY wanted.key LIMIT :free
 )
-RETURNING {claimed}, :now
+RETURNING {claimed}, :now;
+{planting}
+RETURNING id, due;
+{planted}
 
 -- name: scan_backlog (read)
 -- Ready events of tenants and destinations that are not known yet: among the oldest of a lane, and among the newest,
@@ -123,39 +149,20 @@ RETURNING {claimed}, :now
 -- pay for it; so this query reads through a flood up to the given depth, and its last row says how far it came.
 SELECT :lane, id, tenant, destination, ready, NULL FROM (
     SELECT id, tenant, destination, ready FROM events
-    WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready DESC LIMIT :near
+    WHERE lane = :lane AND unsettled = 0 AND ready <= :now ORDER BY ready DESC LIMIT :near
 ) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
 UNION ALL
 SELECT * FROM (
     SELECT :lane, id, tenant, destination, ready, NULL FROM (
         SELECT id, tenant, destination, ready FROM events
-        WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready LIMIT :depth
+        WHERE lane = :lane AND unsettled = 0 AND ready <= :now ORDER BY ready LIMIT :depth
     ) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
     LIMIT :many
 )
 UNION ALL
 SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
     SELECT 1 FROM events
-    WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready <= :now ORDER BY ready LIMIT :depth
-)
-
--- name: scan_heads (read)
--- Like `scan_backlog`, for heads.
-SELECT :lane, id, tenant, destination, ready, NULL FROM (
-    SELECT id, tenant, destination, ready FROM events
-    WHERE lane = :lane AND head AND ready <= :now ORDER BY ready DESC LIMIT :near
-) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
-UNION ALL
-SELECT * FROM (
-    SELECT :lane, id, tenant, destination, ready, NULL FROM (
-        SELECT id, tenant, destination, ready FROM events
-        WHERE lane = :lane AND head AND ready <= :now ORDER BY ready LIMIT :depth
-    ) WHERE (tenant, coalesce(destination, '')) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows))
-    LIMIT :many
-)
-UNION ALL
-SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
-    SELECT 1 FROM events WHERE lane = :lane AND head AND ready <= :now ORDER BY ready LIMIT :depth
+    WHERE lane = :lane AND unsettled = 0 AND ready <= :now ORDER BY ready LIMIT :depth
 )
 
 -- name: reserve
@@ -163,33 +170,41 @@ SELECT :lane, NULL, NULL, NULL, NULL, count(*) FROM (
 -- only the version changes, and the time until which no other worker may take the event.
 UPDATE events SET version = version + 1, worker = :worker, ready = ready + :patience
 WHERE id IN (
-    SELECT id FROM (SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head
-                    AND ready > :now AND ready <= :now + :ahead ORDER BY ready LIMIT :free)
-    UNION ALL
-    SELECT id FROM (SELECT id FROM events WHERE lane = :lane AND head AND ready IS NOT NULL
-                    AND ready > :now AND ready <= :now + :ahead ORDER BY ready LIMIT :free)
+    SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND ready > :now AND ready <= :now + :ahead
+    ORDER BY ready LIMIT :free
 )
 RETURNING id, version, lane, head, ready, :now
 
 -- name: start
 -- Starts reserved events that were not cancelled, moved or taken since; unless the clock was set back and they are not
--- due in a moment.
-UPDATE events SET status = 'PROCESSING', unsettled = 1, claimed = :now, ready = :now + :lease
+-- due in a moment. Heads to decide about are left as they are.
+UPDATE events
+SET status = 'PROCESSING', unsettled = 1, claimed = :now, ready = :now + :lease, head = 0,
+    next_state = iif(head, 'planting', NULL)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
-  AND mine.until <= :now + :ending_within
-RETURNING {claimed}, :now, :now
+  AND mine.until <= :now + :ending_within AND NOT {careful}
+RETURNING {claimed}, :now, :now;
+{planting}
+RETURNING id, due;
+{planted}
 
 -- name: start_again
--- Restores starts that a power cut has undone: the event is as its reservation left it. (An event that was settled,
--- changed or held since has a journal entry with this version, and one that was claimed by others since has another
--- version.)
-UPDATE events SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed
+-- Restores starts that a power cut has undone: the event is as its reservation left it, and a head gets its successor
+-- again. (An event that was settled, changed or held since has a journal entry with this version, and one that was
+-- claimed by others since has another version.)
+UPDATE events
+SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed, head = 0, next_state = iif(head, 'planting', NULL)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS claimed FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.status = 'PENDING' AND events.unsettled = 0
   AND events.worker = :worker
   AND NOT EXISTS (SELECT 1 FROM journal AS j WHERE j.subject = events.id AND j.version = events.version)
-RETURNING id
+  AND NOT (events.head AND (events.next_state IS NOT 'known' OR EXISTS (
+      SELECT 1 FROM events AS there
+      WHERE there.series = events.series AND there.occurrence = events.next_occurrence AND there.series IS NOT NULL)))
+RETURNING id;
+{planting};
+{planted}
 
 -- name: note_forgotten
 -- Records claims that neither the event nor the journal has, and that can no longer be settled: the next delivery will
@@ -204,7 +219,8 @@ WHERE value ->> 1 <= e.version AND (e.version IS NOT value ->> 1 OR e.claimed IS
 RETURNING subject
 
 -- name: release
-UPDATE events SET ready = ready - :patience
+-- (A head that was found late was reserved from that moment on: it is ready when it is due.)
+UPDATE events SET ready = iif(head, due, ready - :patience)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
 RETURNING lane
@@ -241,10 +257,8 @@ RETURNING {event},
 -- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that
 -- will become ready is returned.
 SELECT :now,
-       min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled = 0 AND NOT head
+       min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled = 0
             AND ready >= iif(value ->> 1 > :now, :now, -9223372036854775807) ORDER BY ready LIMIT 1)),
-       min((SELECT ready FROM events WHERE lane = value ->> 0 AND head AND ready IS NOT NULL
-            ORDER BY ready LIMIT 1)),
        min((SELECT ready FROM events WHERE lane = value ->> 0 AND unsettled > 0 AND ready IS NOT NULL
             ORDER BY ready LIMIT 1))
 FROM json_each(:rows)
@@ -332,27 +346,29 @@ FROM {plant rows} WHERE true
 ON CONFLICT (series, occurrence) WHERE series IS NOT NULL DO NOTHING
 RETURNING id
 
--- name: due_heads
-SELECT {event}, :now FROM events WHERE lane = :lane AND head AND ready IS NOT NULL AND ready <= {as_of}
-ORDER BY ready LIMIT :free
-
--- name: these_heads
-SELECT {event}, :now FROM events WHERE id IN (
-    SELECT e.id FROM json_each(:ids) AS wanted CROSS JOIN events AS e ON e.id = wanted.value
-    WHERE e.head AND e.ready <= {as_of} AND e.lane IN (SELECT value FROM json_each(:lanes))
-    ORDER BY wanted.key LIMIT :free
-)
-
 -- name: reserved_heads
 SELECT {event}, :now FROM events
 WHERE (id, version, ready) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows)) AND unsettled = 0
-  AND ready <= :now + :ending_within
+  AND ready <= :now + :ending_within AND head
+
+-- name: heads_without_successors (read)
+SELECT {e.event}, {s.schedule}
+FROM json_each(:ids) AS wanted CROSS JOIN events AS e ON e.id = wanted.value
+LEFT JOIN schedules AS s ON s.id = iif(e.series LIKE 'schedule:%', substr(e.series, 10), NULL)
+WHERE e.head AND e.next_state IS NULL
+
+-- name: carry
+-- Writes successors of heads that do not have them yet. Whoever changes a head meanwhile writes its successor too, or
+-- moves it: then this one is out of date, and is not written.
+UPDATE events SET {carry from given} FROM {carry rows}
+WHERE events.id = given.id AND events.head AND events.next_state IS NULL AND events.due = given.due
+RETURNING id
 
 -- name: fire
--- Claims a head, which is then no longer a head; if downtime missed several occurrences, it fires as the latest of
--- them.
+-- Claims a reserved head, which is then no longer a head; if downtime missed several occurrences, it fires as the latest
+-- of them. (Its reservation has counted the claim already.)
 UPDATE events
-SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :claimed, ready = :until,
+SET status = 'PROCESSING', unsettled = 1, next_state = 'planted', worker = :worker, claimed = :claimed, ready = :until,
     head = 0, due = given.due, scheduled = given.scheduled, occurrence = given.occurrence,
     stands_for = given.stands_for, gated = given.gated
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS due, value ->> 2 AS scheduled, value ->> 3 AS occurrence,
@@ -462,13 +478,12 @@ ORDER BY zone_data, id LIMIT :limit
 
 -- name: replan
 INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT e.id, :now, 'replanned', :by, e.version, value ->> 4 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
-WHERE value ->> 4 IS NOT NULL;
+SELECT e.id, :now, 'replanned', :by, e.version, given.detail FROM {replan rows} JOIN events AS e ON e.id = given.id
+WHERE given.detail IS NOT NULL;
 UPDATE events
 SET due = given.due, ready = iif(held IS NULL, given.due, NULL), scheduled = given.scheduled,
-    occurrence = given.occurrence, zone_data = :zone_data
-FROM (SELECT value ->> 0 AS id, value ->> 1 AS due, value ->> 2 AS scheduled, value ->> 3 AS occurrence
-      FROM json_each(:rows)) AS given
+    occurrence = given.occurrence, zone_data = :zone_data, {carry from given}
+FROM {replan rows}
 WHERE events.id = given.id
 RETURNING id
 

@@ -18,6 +18,7 @@ import apsw
 
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
+from duly.ids import new_id
 from duly.ports import Clock, Store
 from duly.records.event import Event, NewEvent
 from duly.stores.creations import CreatedEvents
@@ -133,6 +134,7 @@ class SqliteStore(SqliteQueries, Autocommit):
             if self._vfs is not None:
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.create_scalar_function("iso", _iso, 1, deterministic=True)
+            connection.create_scalar_function("new_id", _new_id, 0)
             with full_disk_told(self.path, connection):
                 persist(connection, wait)
         except (apsw.NotADBError, apsw.CorruptError) as error:
@@ -394,6 +396,10 @@ def _create_for_owner(path: str) -> None:
     of the machine read them. SQLite gives its -wal and -shm files the same mode."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _new_id(*_: Any) -> str:
+    return new_id()
 
 
 def _iso(*values: Any) -> str:
