@@ -127,10 +127,9 @@ async def test_one_event_that_fails_again_and_again_parks_no_destination(
 @pytest.mark.parametrize(
     "outcome",
     [
-        Failed("429 Too Many Requests"),
-        Failed("429 Too Many Requests", 5 * SECOND),
-        Failed("408 Request Timeout"),
-        Rejected("404 Not Found"),
+        Failed("busy"),
+        Failed("busy", 5 * SECOND),
+        Rejected("400 Bad Request"),
         Delivered(),
     ],
 )
@@ -148,7 +147,7 @@ async def test_a_receiver_that_asks_for_patience_has_not_failed(
 ) -> None:
     app = await duly(channels={"webhook": there}, poll_interval="10ms")
     async with working(app):
-        there.outcome = Failed("429 Too Many Requests", 5 * SECOND)
+        there.outcome = Failed("busy", 5 * SECOND)
         await many_due(app, clock, webhook(URL), 20)
         await until(lambda: len(there.events) == 20, "all were asked for patience")
         there.outcome = DOWN
@@ -293,18 +292,115 @@ async def test_when_a_parked_destination_answers_its_events_are_released_in_orde
     assert there.ids == ids
 
 
-@pytest.mark.parametrize("outcome", [Rejected("404 Not Found"), Failed("429 Too Many Requests", 5 * SECOND)])
-async def test_any_answer_to_a_probe_opens_the_destination(
-    app: Duly, clock: ManualClock, there: Destination, outcome: Outcome
+async def test_a_probe_that_is_rejected_opens_the_destination(
+    app: Duly, clock: ManualClock, there: Destination
 ) -> None:
     await parked(app, clock, there)
     first, second = await waiting(app, clock, 2)
-    there.outcome, there.only = Delivered(), {first: outcome}
+    there.outcome, there.only = Delivered(), {first: Rejected("400 Bad Request")}
     clock.advance(MINUTE)
     await app.tick()
     assert not await is_parked(app)
     assert (await app.events.get(first)).attempts == 1, "that was an attempt"
     assert (await app.events.get(second)).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("outage", [True, False])
+async def test_a_probe_that_is_to_be_retried_opens_nothing_and_costs_nothing(
+    app: Duly, clock: ManualClock, there: Destination, outage: bool
+) -> None:
+    await parked(app, clock, there)
+    ids = await waiting(app, clock, 2)
+    there.forget()
+    there.outcome = Failed("404 Not Found from hooks.example", 5 * SECOND, outage=outage)
+    clock.advance(MINUTE)
+    await app.tick()
+    assert there.ids == ids[:1]
+    assert await is_parked(app)
+    assert [(await app.events.get(id)).attempts for id in ids] == [0, 0]
+    assert (await app.events.get(ids[0])).held == f"target {ORIGIN} is parked: 404 Not Found from hooks.example"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 425, 429, 500, 503])
+async def test_a_receiver_that_is_deployed_badly_loses_no_event(
+    duly: OpenDuly, clock: ManualClock, receiver: Obedient, status: int
+) -> None:
+    """It answers 404 for five minutes, say, because a route is missing."""
+    app = await duly(webhook_allow="127.0.0.0/8")
+    receiver.answer = Answer(status)
+    ids = await many_due(app, clock, webhook(receiver.url()), 20)
+    for _ in range(10):
+        await app.tick()
+        clock.advance(30 * SECOND)
+    assert (await app.targets.known(receiver.origin)).parked is not None
+    assert await all_in(app, Status.FAILED) == []
+    receiver.answer = Answer(204)
+    for _ in range(10):
+        clock.advance(2 * MINUTE)
+        await app.tick()
+    assert await all_in(app, Status.COMPLETED) == sorted(ids)
+
+
+@pytest.mark.parametrize("status", [302, 400, 409, 422])
+async def test_a_receiver_that_rejects_a_probe_is_there_again(
+    duly: OpenDuly, clock: ManualClock, receiver: Obedient, status: int
+) -> None:
+    app = await duly(webhook_allow="127.0.0.0/8")
+    receiver.answer = Answer(503)
+    await many_due(app, clock, webhook(receiver.url()), 10)
+    await app.tick()
+    receiver.answer = Answer(status)
+    event = await one_due(app, clock, webhook(receiver.url()))
+    await app.tick()
+    assert (await app.events.get(event.id)).held is not None
+    clock.advance(MINUTE)
+    await app.tick()
+    assert (await app.events.get(event.id)).status is Status.FAILED
+    assert (await app.targets.known(receiver.origin)).parked is None
+
+
+async def test_a_stored_target_that_answers_a_probe_with_410_is_disabled_and_not_opened(
+    duly: OpenDuly, clock: ManualClock, there: Destination
+) -> None:
+    app = await duly(channels={"webhook": there}, secret_key="k" * 40)
+    told: list[DestinationOpened] = []
+    app.observe(told.append, DestinationOpened)
+    await app.targets.put("crm", URL)
+    await many_due(app, clock, webhook(target="crm"), 10)
+    await app.tick()
+    await many_due(app, clock, webhook(target="crm"), 2)
+    await app.tick()
+    clock.advance(MINUTE)
+    there.outcome = Rejected("410 Gone", gone=True)
+    there.forget()
+    await app.tick()
+    await app.tick()
+    assert len(there.events) == 1, "nothing else was released to it"
+    crm = await app.targets.get("crm")
+    assert (crm.enabled, crm.known and crm.known.parked) == (False, "is disabled: 410 Gone")
+    assert told == []
+
+
+async def test_a_url_that_answers_a_probe_with_410_is_disabled_and_others_of_its_origin_are_probed(
+    app: Duly, clock: ManualClock, there: Destination
+) -> None:
+    await parked(app, clock, there)
+    gone = await waiting(app, clock, 3)
+    other = (await one_due(app, clock, webhook(f"{ORIGIN}/other"))).id
+    await app.tick()
+    there.forget()
+    there.outcome, there.only = Delivered(), {id: Rejected("410 Gone", gone=True) for id in gone}
+    clock.advance(MINUTE)
+    await app.tick()
+    assert there.ids == gone[:1]
+    assert await is_parked(app)
+    assert (await app.targets.known(URL)).parked == "is disabled: 410 Gone"
+    for _ in range(4):
+        clock.advance(2 * MINUTE)
+        await app.tick()
+    assert there.ids == [gone[0], other], "what waits for the disabled URL is not sent as a probe"
+    assert not await is_parked(app)
+    assert {(await app.events.get(id)).held for id in gone[1:]} == {f"target {URL} is disabled: 410 Gone"}
 
 
 async def test_a_parked_destination_for_which_nothing_waits_opens_by_itself(
@@ -317,6 +413,21 @@ async def test_a_parked_destination_for_which_nothing_waits_opens_by_itself(
     assert not await is_parked(app)
     await app.tick()
     assert await ask(app.store, "SELECT count(*) FROM duly.destinations WHERE since IS NOT NULL") == 0
+
+
+async def test_a_parked_destination_stays_parked_while_its_events_wait_for_their_next_attempt(
+    app: Duly, clock: ManualClock, there: Destination
+) -> None:
+    """They would spend that attempt as well."""
+    await many_due(app, clock, webhook(URL), 10, retry=Retry(max_attempts=2, base=5 * MINUTE))
+    await app.tick()
+    there.forget()
+    for _ in range(30):
+        clock.advance(MINUTE)
+        await app.tick()
+    assert await is_parked(app)
+    assert {len(await acts(app, event.id)) > 1 for event in there.events} == {True}
+    assert await all_in(app, Status.FAILED) == []
 
 
 async def test_a_person_can_have_a_parked_destination_probed_at_once(

@@ -377,7 +377,7 @@ async def test_an_answer_of_2xx_completes_the_event(
 
 
 @pytest.mark.parametrize("make", [webhook, lambda url: http("POST", url)])
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 425, 429, 500, 502, 503, 504, 599])
 async def test_an_answer_that_may_be_temporary_is_tried_again(
     app: Duly, clock: ManualClock, receiver: Obedient, status: int, make: Callable[[str], Any]
 ) -> None:
@@ -396,7 +396,7 @@ async def test_an_answer_that_may_be_temporary_is_tried_again(
     assert (await app.events.get(event.id)).status is Status.COMPLETED
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 409, 413, 418, 422, 451])
+@pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 308, 400, 402, 405, 409, 413, 418, 422, 451])
 async def test_an_answer_that_is_permanent_makes_a_dead_letter_at_once(
     app: Duly, clock: ManualClock, receiver: Obedient, status: int
 ) -> None:

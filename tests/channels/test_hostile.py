@@ -53,7 +53,7 @@ async def test_the_largest_payload_arrives_whole(deliver: Deliver, hostile: Host
 
 # -- what fails
 
-AGAIN = [408, 425, 429, 500, 501, 502, 503, 504, 507, 599]
+AGAIN = [401, 403, 404, 408, 425, 429, 500, 501, 502, 503, 504, 507, 599]
 
 
 @pytest.mark.parametrize("status", AGAIN)
@@ -209,7 +209,7 @@ async def test_a_good_certificate_is_delivered_to(deliver: Deliver) -> None:
 # -- what is rejected
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 410, 413, 422, 451, 499])
+@pytest.mark.parametrize("status", [400, 402, 405, 406, 409, 410, 413, 422, 451, 499])
 async def test_any_other_4xx_is_rejected_at_once(deliver: Deliver, hostile: Hostile, status: int) -> None:
     outcome = await deliver(f"/status/{status}?body=never+again&retry-after=5")
     assert isinstance(outcome, Rejected)
@@ -233,7 +233,7 @@ async def test_a_redirect_is_rejected_and_not_followed(deliver: Deliver, hostile
 # -- when it may be tried again
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 425, 429, 500, 503])
 async def test_retry_after_in_seconds_is_kept(deliver: Deliver, status: int) -> None:
     outcome = await deliver(f"/status/{status}?retry-after=7")
     assert isinstance(outcome, Failed)

@@ -214,6 +214,7 @@ async def test_an_unreachable_target_is_parked_and_can_be_probed(
     assert "503" in parked["parked"]
     assert parked["enabled"], "nobody has disabled it"
     clock.advance(HOUR)
+    await shop.app.tick()
     receiver.answer = Answer()
     probed = await shop.post("/v1/targets/shop/probe")
     assert probed["probe_at"] == "2026-01-01T01:00:00Z"

@@ -1,5 +1,5 @@
-"""The reasons for refusing a delivery, with the HTTP status to answer. Duly retries after 408, 425, 429 and 5xx; any
-other refusal makes the event a dead letter, which can be replayed."""
+"""The reasons for refusing a delivery, with the HTTP status to answer. Duly retries after 401, 403, 404, 408, 425, 429
+and 5xx; any other refusal makes the event a dead letter, which can be replayed."""
 
 from typing import ClassVar
 

@@ -100,7 +100,10 @@ class ParkingPort(Protocol):
         """Claims the oldest due event that waits for a destination."""
 
     async def is_awaited(self, tenant: str, destination: str) -> bool:
-        """Whether a due event waits for a destination."""
+        """Whether a due event is held for a destination."""
+
+    async def is_retried_later(self, tenant: str, destination: str, lane: str, examine: int) -> bool:
+        """Whether a due event of a destination waits for its next attempt, among the next *examine* of its lane."""
 
 
 class TargetTransaction(TargetPort, DestinationPort, ParkingPort, Notes, Clocked, Protocol):

@@ -131,6 +131,10 @@ class TargetQueries(QueryBase):
         [row] = await self.ask("is_awaited", tenant=tenant, destination=destination)
         return bool(row[0])
 
+    async def is_retried_later(self, tenant: str, destination: str, lane: str, examine: int) -> bool:
+        [row] = await self.ask("is_retried_later", tenant=tenant, destination=destination, lane=lane, examine=examine)
+        return bool(row[0])
+
     async def _hold(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
         values: Columns = {
             "id": [one.event.id for one in settlements],

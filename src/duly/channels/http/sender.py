@@ -24,7 +24,7 @@ from duly.channels.http.deadlines import Deadlines, PendingRequest
 from duly.channels.http.guard import Dial, Guard, Resolver, dialling, why_none_is_free
 from duly.decide.exhaustion import unreachable
 from duly.decide.targets.addresses import Network
-from duly.decide.targets.targets import AmbiguousHost, shown, url_in_ascii
+from duly.decide.targets.targets import RETRIED_STATUSES, AmbiguousHost, shown, url_in_ascii
 from duly.records.event import Delivered, Failed, Outcome, Rejected, Unreachable
 
 log = logging.getLogger("duly")
@@ -60,9 +60,6 @@ SNIPPET_CHARACTERS = 300
 
 LONGEST_PAUSE = timedelta(days=1)
 """The longest pause that a receiver can ask for with Retry-After."""
-
-RETRIED_STATUSES = frozenset({408, 425, 429})
-"""Statuses below 500 after which the event is retried: timeout, too early, too many requests."""
 
 GONE = 410
 """The status of a receiver that no longer exists; it disables a stored target."""
@@ -192,8 +189,8 @@ def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: OutgoingReque
         return Rejected(f"{error}: redirects are not followed\nit redirects to {printable(where)}")
     if snippet := printable(body.decode(errors="replace")):
         error = f"{error}\n{snippet}"
-    if status in RETRIED_STATUSES or 500 <= status < 600:
-        return Failed(error, retry_after(answer.headers.get("Retry-After")), outage=status >= 500)
+    if status in RETRIED_STATUSES:
+        return Failed(error, retry_after(answer.headers.get("Retry-After")), outage=True)
     return Rejected(error, gone=status == GONE)
 
 

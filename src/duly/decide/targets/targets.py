@@ -39,6 +39,10 @@ OURS = frozenset(
 SAID = frozenset("content-type webhook-id webhook-timestamp webhook-signature idempotency-key".split())
 """Headers that every webhook sends."""
 
+RETRIED_STATUSES = frozenset({401, 403, 404, 408, 425, 429, *range(500, 600)})
+"""Statuses after which a delivery is retried, and which count towards parking. 401, 403 and 404 are among them because a
+bad deploy of the receiver answers with them for some minutes, to every event."""
+
 KNOWN = {
     WEBHOOK: ("url", "target", "format", "timeout"),
     HTTP: ("method", "url", "target", "headers", "body", "timeout"),

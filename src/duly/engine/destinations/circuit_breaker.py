@@ -171,13 +171,21 @@ class CircuitBreaker:
         return known is not None and known.parked is None and not known.within
 
     async def closed(self, event: Event) -> Held | None:
-        """Why the event's destination is parked; None if it is open."""
-        if event.destination is None or self.tries(event):
+        """Why the event's destination is parked; None if it is open, or if the event is its probe."""
+        if event.destination is None:
             return None
-        known = await self._parked(event.tenant, event.destination)
-        if known.parked is None and known.within and (url := url_of(event.target)) is not None:
+        known, probes = await self._parked(event.tenant, event.destination), self.tries(event)
+        if (known.parked is None or probes) and known.within and (url := url_of(event.target)) is not None:
             known = await self._parked(event.tenant, parked_alone(url))
+            if known.parked is not None and probes:  # this URL is disabled: another event has to probe its origin
+                await self._probe_again(event.tenant, event.destination)
+        elif probes:
+            return None
         return None if known.parked is None else Held(known.destination, known.parked)
+
+    async def _probe_again(self, tenant: str, destination: str) -> None:
+        async with self._store.begin() as tx:
+            await tx.probe_now(tenant, destination)
 
     async def _parked(self, tenant: str, destination: str) -> Known:
         """The state of a destination, at most PARKED_FRESH_S old if parked. If it was opened since, the store would
@@ -196,12 +204,12 @@ class CircuitBreaker:
         return event.id in self._probes
 
     async def tried(self, event: Event, outcome: Outcome) -> Outcome:
-        """The outcome of a probe. A destination that answers, even with an error, is open again; if it does not answer,
-        the event keeps waiting, and no attempt is used up."""
+        """The outcome of a probe. A destination that takes the event, or rejects it for good, is open again, unless it
+        says that it is gone. If the event would have to be retried, it keeps waiting, and no attempt is used up."""
         assert event.destination is not None
-        if isinstance(outcome, Failed) and outcome.outage:
+        if isinstance(outcome, Failed):
             return Held(event.destination, f"is parked: {first_line(outcome.error)}")
-        if not isinstance(outcome, Unreachable):
+        if isinstance(outcome, Delivered) or (isinstance(outcome, Rejected) and not outcome.gone):
             await self._open(event.tenant, event.destination)
         return outcome
 

@@ -16,6 +16,9 @@ FIRST_PROBE = timedelta(seconds=30)
 LONGEST_PROBE_WAIT = timedelta(minutes=10)
 """The longest wait between probes: the return of a destination is noticed that late."""
 
+RETRIES_EXAMINED = 10_000
+"""Events of a lane, those ready next, that are examined for retries of a parked destination: that takes some 5 ms."""
+
 CHUNK = 1000
 """Held events that are released in one transaction."""
 
@@ -62,6 +65,17 @@ async def _claim_probe(
 ) -> list[Event]:
     async with store.begin() as tx:
         tried_with = await tx.claim_probe(*parked, lanes, worker, lease)
-        if not tried_with and not await tx.is_awaited(*parked):  # no event waits for it: the next one will show
+        if not tried_with and not await _is_needed(tx, parked):  # nothing waits for it: the next event will show
             await tx.reopen(*parked)
     return tried_with
+
+
+async def _is_needed(tx: TargetTransaction, parked: tuple[str, str]) -> bool:
+    """Whether an event is held for a destination, or waits for its next attempt. Were the destination opened before that
+    attempt, the events that have failed would spend all their attempts on a receiver that is still down."""
+    if await tx.is_awaited(*parked):
+        return True
+    for lane in (WEBHOOK, HTTP):
+        if await tx.is_retried_later(*parked, lane, RETRIES_EXAMINED):
+            return True
+    return False

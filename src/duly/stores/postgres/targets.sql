@@ -178,6 +178,16 @@ SELECT EXISTS (SELECT FROM duly.events
                WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
                  AND held_for = :destination AND due <= {now})
 
+-- name: is_retried_later (read)
+-- Whether a due event of a destination waits for its next attempt, among the next :examine events of a lane. There is no
+-- index of destinations: see aimed_at. It runs when a probe is due and nothing is held.
+SELECT EXISTS (
+    SELECT FROM (
+        SELECT tenant, destination, due FROM duly.events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+        ORDER BY ready LIMIT :examine
+    ) AS soon WHERE tenant = :tenant AND destination = :destination AND due <= {now}
+)
+
 -- name: hold_claimed
 -- Holds claimed events whose destination is parked. The row of the destination is locked in share mode: a worker that
 -- ends the parking waits for this transaction, and then finds the held events. If the parking has already ended, the

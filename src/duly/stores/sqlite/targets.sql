@@ -156,6 +156,16 @@ SELECT EXISTS (SELECT 1 FROM events
                WHERE tenant = :tenant AND destination = :destination AND held IS NOT NULL AND destination IS NOT NULL
                  AND held_for = :destination AND due <= :now)
 
+-- name: is_retried_later (read)
+-- Whether a due event of a destination waits for its next attempt, among the next :examine events of a lane. There is no
+-- index of destinations: see aimed_at. It runs when a probe is due and nothing is held.
+SELECT EXISTS (
+    SELECT 1 FROM (
+        SELECT tenant, destination, due FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+        ORDER BY ready LIMIT :examine
+    ) AS soon WHERE tenant = :tenant AND destination = :destination AND due <= :now
+)
+
 -- name: hold_claimed
 -- Holds claimed events whose destination is parked. If the parking has already ended, the events are given back.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
