@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import Conflict, Delivered, Duly, Event, Failed, InStatus, Rejected, Retry, Status, every, webhook
+from duly import Conflict, Delivered, Duly, Event, Failed, InStatus, Rejected, Retry, Status, every, http, webhook
 from duly.records.event import Outcome
 from duly.signals import DestinationOpened, DestinationParked
 from duly.testing import ManualClock
@@ -357,6 +357,21 @@ async def test_a_receiver_that_rejects_a_probe_is_there_again(
     await app.tick()
     assert (await app.events.get(event.id)).status is Status.FAILED
     assert (await app.targets.known(receiver.origin)).parked is None
+
+
+async def test_a_request_counts_the_statuses_that_its_target_retries_towards_parking(
+    duly: OpenDuly, clock: ManualClock, receiver: Obedient
+) -> None:
+    app = await duly(webhook_allow="127.0.0.0/8")
+    target = http("PUT", receiver.url(), retry_statuses=[409])
+    receiver.answer = Answer(404)
+    await many_due(app, clock, target, 20)
+    await app.tick()
+    assert (await app.targets.known(receiver.origin)).parked is None
+    receiver.answer = Answer(409)
+    await many_due(app, clock, target, 20)
+    await app.tick()
+    assert (await app.targets.known(receiver.origin)).parked is not None
 
 
 async def test_a_stored_target_that_answers_a_probe_with_410_is_disabled_and_not_opened(

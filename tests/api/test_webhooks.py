@@ -396,6 +396,30 @@ async def test_an_answer_that_may_be_temporary_is_tried_again(
     assert (await app.events.get(event.id)).status is Status.COMPLETED
 
 
+@pytest.mark.parametrize(
+    ("status", "retried"),
+    [(404, True), (409, True), (410, True), (302, True), (401, False), (429, False), (503, False), (400, False)],
+)
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_request_retries_the_statuses_that_its_target_sets_and_no_others(
+    app: Duly, clock: ManualClock, receiver: Obedient, status: int, retried: bool, stored: bool
+) -> None:
+    statuses = [302, 404, 409, 410]
+    target = http("PUT", receiver.url(), retry_statuses=statuses)
+    if stored:
+        await app.targets.put("legacy", receiver.url(), channel="http", method="PUT", retry_statuses=statuses)
+        target = http(target="legacy")
+    receiver.answer = Answer(status)
+    event = await one_due(app, clock, target)
+    await app.tick()
+    assert (await app.events.get(event.id)).status is (Status.PENDING if retried else Status.FAILED)
+    receiver.answer = Answer(200)
+    clock.advance(DAY)
+    await app.tick()
+    assert (await app.events.get(event.id)).status is (Status.COMPLETED if retried else Status.FAILED)
+    assert await app.targets.destinations() == [], "a 410 that is retried disables nothing"
+
+
 @pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 308, 400, 402, 405, 409, 413, 418, 422, 451])
 async def test_an_answer_that_is_permanent_makes_a_dead_letter_at_once(
     app: Duly, clock: ManualClock, receiver: Obedient, status: int

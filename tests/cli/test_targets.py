@@ -118,6 +118,17 @@ def test_headers_are_sent_and_only_their_names_are_shown(keyed: Shell, receiver:
     assert put(keyed, "legacy", receiver.url, "--channel", "http", "--no-headers")["headers"] == []
 
 
+def test_the_statuses_that_are_retried_are_put_and_shown(keyed: Shell) -> None:
+    told = put(keyed, "legacy", HOOK, "--channel", "http", "--retry-statuses", "404, 409")
+    assert told["retry_statuses"] == [404, 409]
+    assert "404, 409" in targets(keyed, "show", "legacy")
+    assert put(keyed, "legacy", HOOK, "--channel", "http")["retry_statuses"] is None
+    done = keyed("targets", "put", "legacy", HOOK, "--channel", "http", "--retry-statuses", "404,soon,200")
+    assert done.code == 2
+    assert "retry_statuses[1]" in done.err
+    assert "retry_statuses[2]" in done.err
+
+
 def test_text_that_is_no_header_is_refused_without_repeating_it(keyed: Shell) -> None:
     keyed.write("headers", "A: 1\nBearer s3cret\n")
     done = keyed("targets", "put", "crm", HOOK, "--header-file", "headers")

@@ -106,6 +106,27 @@ async def test_all_problems_of_a_target_are_told_at_once(shop: Caller) -> None:
     assert (await shop.get("/v1/targets"))["targets"] == []
 
 
+async def test_a_target_says_which_statuses_are_retried(shop: Caller) -> None:
+    body = {"url": URL, "channel": "http", "method": "PUT", "retry_statuses": [404.0, 409]}
+    assert (await shop.put("/v1/targets/shop", body))["retry_statuses"] == [404, 409]
+    assert (await shop.get("/v1/targets/shop"))["retry_statuses"] == [404, 409]
+    assert (await shop.put("/v1/targets/shop", {"url": URL, "channel": "http"}))["retry_statuses"] is None
+    assert "retry_statuses" not in await shop.put("/v1/targets/signed", {"url": URL})
+    for channel, statuses, wrong in (
+        ("http", [404, 600, 200], ["retry_statuses[1]", "retry_statuses[2]"]),
+        ("http", 404, ["retry_statuses"]),
+        ("webhook", [404], ["retry_statuses"]),
+    ):
+        bad = {"url": URL, "channel": channel, "retry_statuses": statuses}
+        assert paths(await shop("PUT", "/v1/targets/shop", bad)) == wrong
+    timer = {"after": "1h", "type": "sale", "target": {"http": {"url": URL, "retry_statuses": [404, 200, "x"]}}}
+    assert paths(await shop("PUT", "/v1/timers/a", timer)) == [
+        "target.http.retry_statuses[1]", "target.http.retry_statuses[2]",
+    ]  # fmt: skip
+    timer["target"] = {"http": {"url": URL, "retry_statuses": [404.0, 409]}}
+    assert (await shop("PUT", "/v1/timers/a", timer)).status_code == 201
+
+
 async def test_a_disabled_target_holds_its_events(shop: Caller, clock: ManualClock, receiver: Obedient) -> None:
     await shop.put("/v1/targets/shop", {"url": receiver.url()})
     disabled = await shop.post("/v1/targets/shop/disable", {"reason": "it moves house"})

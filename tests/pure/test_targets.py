@@ -80,7 +80,7 @@ def test_all_problems_of_a_target_are_told_at_once() -> None:
         "colour": "red",
     }
     assert problems({"http": said}) == {
-        "target.http.colour": "is not known; known: method, url, target, headers, body, timeout",
+        "target.http.colour": "is not known; known: method, url, target, headers, body, timeout, retry_statuses",
         "target.http.url": "'ftp://hooks.example' is not an http or https URL",
         "target.http.method": "expected a method such as POST, not 'get it'",
         "target.http.timeout": "must be from 100ms to 5m, not '1h'",
@@ -326,3 +326,34 @@ def test_a_host_with_a_backslash_is_refused() -> None:
     """One program reads https://a.example\\@b.example as a host, another as a path of a.example."""
     assert [problem.message for problem in url_problems("url", "https://a.example\\b.example/")] != []
     assert list(url_problems("url", "https://a.example/a\\b")) == []
+
+
+def test_the_statuses_that_a_request_retries_are_a_list_in_any_kind_of_collection() -> None:
+    for statuses in ([404, 409], (404, 409), {409, 404}, frozenset({404, 409})):
+        assert http("PUT", URL, retry_statuses=statuses)["http"]["retry_statuses"] == [404, 409]
+    assert problems(http("PUT", URL, retry_statuses=range(500, 600))) == {}
+    assert problems(http("PUT", URL, retry_statuses=[])) == {}
+    assert "retry_statuses" not in http("PUT", URL)["http"]
+
+
+def test_all_problems_of_retried_statuses_are_told_at_once() -> None:
+    wrong: Any = [404, 99, 600, True, "409", 204, 409.5, 404.0, None]
+    path, numbers = "target.http.retry_statuses", "expected a whole number from 100 to 599, not"
+    assert problems({"http": {"url": URL, "retry_statuses": wrong}}) == {
+        f"{path}[1]": f"{numbers} 99",
+        f"{path}[2]": f"{numbers} 600",
+        f"{path}[3]": f"{numbers} True",
+        f"{path}[4]": f"{numbers} '409'",
+        f"{path}[5]": "204 means success: no 2xx status can be retried",
+        f"{path}[6]": f"{numbers} 409.5",
+        f"{path}[8]": f"{numbers} None",
+    }
+    for no_list in (404, "404", None, {"404": 1}):
+        [(where, message)] = problems({"http": {"url": URL, "retry_statuses": no_list}}).items()
+        assert (where, message.startswith("expected a list of statuses such as [404, 409]")) == (path, True)
+    assert problems({"http": {"url": URL, "retry_statuses": [404] * 401}}) == {path: "has 401 statuses; at most 400"}
+
+
+def test_what_webhooks_retry_is_fixed() -> None:
+    [(path, message)] = problems({"webhook": {"url": URL, "retry_statuses": [1]}}).items()
+    assert (path, message.startswith("is not known")) == ("target.webhook.retry_statuses", True)

@@ -2,7 +2,7 @@
 
 import builtins
 import secrets as luck
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ from duly.client.refusals import here_only, refuse_name
 from duly.client.writing import rate_text
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.secrets import written
-from duly.decide.targets.targets import WEBHOOK, target_name_problems
+from duly.decide.targets.targets import WEBHOOK, listed_statuses, target_name_problems
 from duly.errors import Misuse, NotFound
 from duly.records.target import TARGET_JSON, TARGET_PAGE, Known, Target
 from duly.records.wire.answers import ReleasedEvents
@@ -42,6 +42,7 @@ class Targets(Group):
         headers: Mapping[str, str] | None = None,
         format: str | None = None,
         timeout: timedelta | str | None = None,
+        retry_statuses: Collection[int] | None = None,
         secret: str | None = None,
         tenant: str | None = None,
         by: str = "api",
@@ -49,11 +50,14 @@ class Targets(Group):
         """Store a target, or replace it. A webhook's target has a secret, which is generated unless one is given; it is
         in the answer to the call that generated it, and never shown again. (If that answer is lost, the answer to the
         retry does not have it: ``rotate`` generates another.) An existing target keeps its secret and the values of its
-        headers unless others are given."""
+        headers unless others are given. *retry_statuses*, of a target for http, are the only statuses that are
+        retried."""
         self._check(tenant)
         refuse_name(by)
         span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
         body = said(url=url, channel=channel, method=method, format=format, timeout=span, secret=secret)
+        if retry_statuses is not None:
+            body["retry_statuses"] = listed_statuses(retry_statuses)
         if headers is not None:
             body["headers"] = dict(headers)
         return await self._connection.ask("PUT", place("targets", name), body, reads=TARGET_JSON)

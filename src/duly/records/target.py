@@ -125,6 +125,10 @@ _SPEC = {
     "format": str | msgspec.UnsetType,
     "method": str | msgspec.UnsetType,
     "timeout": str | None,
+    "retry_statuses": Annotated[
+        list[int] | msgspec.UnsetType | None,
+        told("The statuses that are retried, of a target for http; null: 401, 403, 404, 408, 425, 429 and 5xx"),
+    ],
     "headers": Annotated[list[str], told("Names of the headers; values are never shown")],
 }
 
@@ -136,6 +140,7 @@ def _spec_told(target: Target) -> dict[str, Any]:
         "url": spec["url"],
         own: spec.get(own, USUAL[own]),
         "timeout": spec.get("timeout"),
+        **({} if target.channel == WEBHOOK else {"retry_statuses": spec.get("retry_statuses")}),
         "headers": spec.get("headers", []),
     }
 
@@ -143,8 +148,10 @@ def _spec_told(target: Target) -> dict[str, Any]:
 def _spec_read(seen: Any) -> dict[str, str]:
     """Leaves the default format or method out; whether it was stored explicitly is lost."""
     told = {name: getattr(seen, name) for name in _SPEC}
-    nothing: tuple[Any, ...] = (None, msgspec.UNSET, [])
+    nothing: tuple[Any, ...] = (None, msgspec.UNSET)
     spec = {name: value for name, value in told.items() if value not in nothing and value != USUAL.get(name)}
+    if not spec["headers"]:
+        del spec["headers"]
     return {"spec_json": msgspec.json.encode(spec).decode()}
 
 

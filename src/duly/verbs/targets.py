@@ -3,7 +3,7 @@
 import builtins
 import secrets as luck
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,9 +15,11 @@ from duly.decide.targets.rates import read_rate, show_rate
 from duly.decide.targets.secrets import SecretKeys, secret_problem, written
 from duly.decide.targets.targets import (
     HTTP,
+    KNOWN,
     SAID,
     WEBHOOK,
     header_problems,
+    listed_statuses,
     origin_of,
     parked_as,
     request_problems,
@@ -90,18 +92,23 @@ class Targets:
         headers: Mapping[str, str] | None = None,
         format: str | None = None,
         timeout: timedelta | str | None = None,
+        retry_statuses: Collection[int] | None = None,
         secret: str | None = None,
         tenant: str = "default",
         by: str = "api",
     ) -> Target:
         """Store a target, or replace it. A webhook's target has a secret, which is generated unless one is given; it is
         in the answer to the call that generated it, and never shown again. An existing target keeps its secret and the
-        values of its headers unless others are given."""
+        values of its headers unless others are given. *retry_statuses*, of a target for http, are the only statuses
+        that are retried."""
         span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
         said: dict[str, Any] = {"url": url, "method": method, "format": format, "timeout": span}
+        said["retry_statuses"] = listed_statuses(retry_statuses)
         spec = {key: value for key, value in said.items() if value is not None}
         if problems := list(_problems(name, tenant, channel, spec, headers, secret)):
             raise Invalid(problems)
+        if "retry_statuses" in spec:
+            spec["retry_statuses"] = [int(status) for status in spec["retry_statuses"]]  # JSON may say 404.0
         async with self._store.begin() as tx:
             old = await tx.target(tenant, name)
             keeps = (channel == WEBHOOK and secret is None) or (headers is None and old and "headers" in old.spec)
@@ -386,10 +393,12 @@ def _problems(
     if channel not in (WEBHOOK, HTTP):
         yield Problem("channel", f"expected {WEBHOOK} or {HTTP}, not {channel!r:.50}")
     yield from url_problems("url", spec.get("url"))
-    for problem in request_problems("", spec):
+    for problem in request_problems("", spec, KNOWN[HTTP]):
         yield problem._replace(path=problem.path.lstrip("."))
     if channel == WEBHOOK and "method" in spec:
         yield Problem("method", "a webhook is always a POST; for other methods use channel='http'")
+    if channel == WEBHOOK and "retry_statuses" in spec:
+        yield Problem("retry_statuses", "is for targets with channel='http': what webhooks retry is fixed")
     if channel == HTTP and "format" in spec:
         yield Problem("format", "is for webhooks")
     if headers is not None:

@@ -9,10 +9,12 @@ from duly.api.description.schema_words import (
     anything,
     choice,
     each_maybe,
+    listed,
     maybe,
     span,
     taken,
     url,
+    whole,
 )
 from duly.decide.targets.brokers import CELERY, KAFKA, LONGEST, NATS, RABBITMQ, REDIS, WORDS
 from duly.decide.targets.secrets import LEAST, MOST, PREFIX
@@ -22,8 +24,10 @@ from duly.decide.targets.targets import (
     LONGEST_HEADER,
     LONGEST_NAME,
     MOST_HEADERS,
+    MOST_STATUSES,
     OURS,
     SAID,
+    STATUSES,
     TIMEOUTS,
     WEBHOOK,
 )
@@ -40,6 +44,13 @@ method: Schema = {
     "description": "Any method except CONNECT and TRACE",
     "examples": ["PUT"],
 }
+_status: Schema = {**whole(*STATUSES), "not": {"minimum": 200, "maximum": 299}}
+retry_statuses: Schema = listed(
+    _status,
+    maxItems=MOST_STATUSES,
+    description="The only statuses that are retried; without it: 401, 403, 404, 408, 425, 429 and 5xx",
+    examples=[[404, 409]],
+)
 stored: Schema = {"type": "string", "pattern": TARGET_NAME, "description": "Name of a stored target"}
 
 _BASE64 = "[A-Za-z0-9+/]"
@@ -132,7 +143,17 @@ _CHANNELS: Mapping[str, Schema] = {
     },
     HTTP: {
         "anyOf": [
-            taken({"method": method, "url": url, "headers": headers(), "body": anything, "timeout": timeout}, "url"),
+            taken(
+                {
+                    "method": method,
+                    "url": url,
+                    "headers": headers(),
+                    "body": anything,
+                    "timeout": timeout,
+                    "retry_statuses": retry_statuses,
+                },
+                "url",
+            ),
             taken({"target": stored, "body": anything}, "target"),
         ]
     },
@@ -155,6 +176,7 @@ new_target: Schema = taken(
         "channel": maybe(choice(WEBHOOK, HTTP)),
         "method": maybe(method),
         "headers": maybe(headers()),
+        "retry_statuses": maybe(retry_statuses),
         **_put,
     },
     "url",
@@ -163,6 +185,7 @@ new_target: Schema = taken(
             "properties": {
                 "channel": {"enum": [WEBHOOK, None]},
                 "method": {"type": "null"},
+                "retry_statuses": {"type": "null"},
                 "headers": maybe(headers(*SAID)),
             }
         },

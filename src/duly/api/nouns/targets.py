@@ -10,7 +10,7 @@ from duly.api.description.schema_words import REASON, choice, each_maybe, ref, s
 from duly.api.description.schemas import PAGING_BY_NAME
 from duly.api.description.target_schemas import secret
 from duly.api.protocol.all_problems import together
-from duly.api.protocol.fields import look_at_fields, read_fields
+from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.pages import asked_page, page_of_these
 from duly.api.protocol.query_string import name_place
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
@@ -57,7 +57,8 @@ async def put_target(ask: ApiRequest) -> ApiResponse:
     A webhook target has a signing secret, which is generated if none is given. An existing target keeps its secret and
     the values of its headers if no others are given.
     """
-    kinds = dict.fromkeys(("url", "channel", "method", "format", "timeout", "secret"), str) | {"headers": dict}
+    texts = ("url", "channel", "method", "format", "timeout", "secret")
+    kinds: dict[str, Kind] = {**dict.fromkeys(texts, str), "headers": dict, "retry_statuses": list}
     read, problems = look_at_fields(ask.body, kinds, "url")
     said = {field: value for field, value in read.items() if value is not None}
     with together(problems):

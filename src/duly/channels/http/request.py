@@ -8,7 +8,7 @@ from duly.channels.http.payload_format import JSON
 from duly.channels.http.sender import OutgoingRequest, Sender
 from duly.channels.http.webhook import WAIT_WITHOUT_KEY, timeout_of, unusable
 from duly.decide.targets.secrets import SecretKeys
-from duly.decide.targets.targets import HTTP, named
+from duly.decide.targets.targets import HTTP, RETRIED_STATUSES, named
 from duly.errors import Misuse
 from duly.ports import DestinationLookup
 from duly.records.event import Event, Outcome, Rejected, Unreachable
@@ -60,4 +60,5 @@ def request_for(event: Event, said: dict[str, Any]) -> OutgoingRequest:
         body = msgspec.json.encode(said["body"])
     if body is not None and "content-type" not in given:
         headers["Content-Type"] = content_type
-    return OutgoingRequest(method, said["url"], headers, body, timeout_of(said))
+    retried = frozenset(said["retry_statuses"]) if "retry_statuses" in said else RETRIED_STATUSES
+    return OutgoingRequest(method, said["url"], headers, body, timeout_of(said), retried)

@@ -76,6 +76,7 @@ class OutgoingRequest(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
+    retried: frozenset[int] = RETRIED_STATUSES
 
 
 class Sender:
@@ -186,10 +187,10 @@ def _refusal(answer: aiohttp.ClientResponse, body: bytes, request: OutgoingReque
     error = f"{_named(status)} from {host_of(request.url)}"
     if 300 <= status < 400:
         where = shown(answer.headers.get("Location", "nowhere"))
-        return Rejected(f"{error}: redirects are not followed\nit redirects to {printable(where)}")
-    if snippet := printable(body.decode(errors="replace")):
+        error = f"{error}: redirects are not followed\nit redirects to {printable(where)}"
+    elif snippet := printable(body.decode(errors="replace")):
         error = f"{error}\n{snippet}"
-    if status in RETRIED_STATUSES:
+    if status in request.retried:
         return Failed(error, retry_after(answer.headers.get("Retry-After")), outage=True)
     return Rejected(error, gone=status == GONE)
 

@@ -45,6 +45,15 @@ class SendingOptions:
         str | None,
         Parameter(help="Time-out for the answer (default: 30s)", metavar="SPAN", allow_leading_hyphen=True),
     ] = None
+    retry_statuses: Annotated[
+        str | None,
+        Parameter(
+            help="With --channel http: the only statuses that are retried, such as 404,409 (default: 401, 403, 404, "
+            "408, 425, 429 and 5xx)",
+            metavar="LIST",
+            allow_leading_hyphen=True,
+        ),
+    ] = None
     header: Annotated[
         list[str] | None,
         Parameter(help="Header to send, such as 'X-Team: billing'; may be repeated", metavar="'NAME: VALUE'"),
@@ -63,6 +72,7 @@ class SendingOptions:
             "method": self.method,
             "format": self.format,
             "timeout": self.timeout,
+            "retry_statuses": None if self.retry_statuses is None else _read_statuses(self.retry_statuses),
             "headers": self._headers(),
         }
 
@@ -78,6 +88,12 @@ class SendingOptions:
 
 
 AS_USUAL = SendingOptions()
+
+
+def _read_statuses(written: str) -> list[int | str]:
+    """The statuses in a list such as 404,409. What is no number stays text, and the check of the target names it."""
+    words = [word.strip() for word in written.split(",") if word.strip()]
+    return [int(word) if word.isascii() and word.isdigit() else word for word in words]
 
 
 def _read_headers(lines: Sequence[str]) -> dict[str, str]:

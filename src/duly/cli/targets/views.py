@@ -150,6 +150,8 @@ def _own_facts(target: Target) -> Iterator[tuple[str, str]]:
     for name in ("channel", "tenant", "url", "method", "format", "timeout"):
         if told.get(name) is not None:
             yield name, told[name]
+    if (statuses := told.get("retry_statuses")) is not None:
+        yield "retries", ", ".join(map(str, statuses)) or "no status"
     if told["headers"]:
         yield "headers", f"{', '.join(told['headers'])} (their values are encrypted)"
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from duly.errors import Problem
 from duly.values.durations import EXAMPLES, format_duration, parse_duration
+from duly.values.numbers import as_whole
 
 WEBHOOK = "webhook"
 HTTP = "http"
@@ -40,12 +41,18 @@ SAID = frozenset("content-type webhook-id webhook-timestamp webhook-signature id
 """Headers that every webhook sends."""
 
 RETRIED_STATUSES = frozenset({401, 403, 404, 408, 425, 429, *range(500, 600)})
-"""Statuses after which a delivery is retried, and which count towards parking. 401, 403 and 404 are among them because a
-bad deploy of the receiver answers with them for some minutes, to every event."""
+"""Statuses after which a delivery is retried, and which count towards parking, unless an HTTP target sets others. 401,
+403 and 404 are among them because a bad deploy of the receiver answers with them for some minutes, to every event."""
+
+STATUSES = 100, 599
+"""The least and the greatest status of an answer."""
+
+MOST_STATUSES = 400
+"""Statuses in ``retry_statuses``, at most: all that there are, except 2xx."""
 
 KNOWN = {
     WEBHOOK: ("url", "target", "format", "timeout"),
-    HTTP: ("method", "url", "target", "headers", "body", "timeout"),
+    HTTP: ("method", "url", "target", "headers", "body", "timeout", "retry_statuses"),
 }
 """The fields of each channel's targets."""
 
@@ -77,18 +84,35 @@ def http(
     target: str | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: timedelta | str | None = None,
+    retry_statuses: Collection[int] | None = None,
     **body: Any,
 ) -> dict[str, Any]:
     """Send any request: ``http("PUT", "https://…", headers={…}, body={…})``. Without a body, the event's payload is
-    sent where the method has one."""
+    sent where the method has one. *retry_statuses* are the only statuses that are retried; without them, 401, 403, 404,
+    408, 425, 429 and 5xx are."""
     if unknown := sorted(set(body) - {"body"}):
-        raise TypeError(f"http() has no option {unknown[0]!r}; known: method, url, target, headers, timeout, body")
-    said = {"method": method, "url": url, "target": target, "headers": headers, "timeout": _written(timeout)}
+        known = "method, url, target, headers, timeout, retry_statuses, body"
+        raise TypeError(f"http() has no option {unknown[0]!r}; known: {known}")
+    said = {
+        "method": method,
+        "url": url,
+        "target": target,
+        "headers": headers,
+        "timeout": _written(timeout),
+        "retry_statuses": listed_statuses(retry_statuses),
+    }
     return {HTTP: {name: value for name, value in said.items() if value is not None} | body}
 
 
 def _written(span: timedelta | str | None) -> str | None:
     return format_duration(span) if isinstance(span, timedelta) else span
+
+
+def listed_statuses(given: Any) -> Any:
+    """Statuses in any kind of collection as a list; what is no collection stays, for the checks to name."""
+    if isinstance(given, set | frozenset):
+        return sorted(given, key=str)
+    return list(given) if isinstance(given, tuple | range) else given
 
 
 # -- reading
@@ -217,7 +241,7 @@ def spec_problems(channel: str, spec: Any) -> Iterator[Problem]:
         yield from _named_problems(path, channel, spec)
     elif "url" in spec:
         yield from url_problems(f"{path}.url", spec["url"])
-    yield from request_problems(path, spec)
+    yield from request_problems(path, spec, known)
 
 
 def _named_problems(path: str, channel: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -227,8 +251,9 @@ def _named_problems(path: str, channel: str, spec: Mapping[str, Any]) -> Iterato
         yield Problem(f"{path}.{more[0]:.50}", "is set in the stored target: change it there")
 
 
-def request_problems(path: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """The problems with a target's method, format, timeout and headers."""
+def request_problems(path: str, spec: Mapping[str, Any], known: Collection[str]) -> Iterator[Problem]:
+    """The problems with a target's method, format, timeout, headers and retried statuses. What is not *known* is named
+    elsewhere."""
     if "method" in spec and not (isinstance(spec["method"], str) and _METHOD.fullmatch(spec["method"])):
         yield Problem(f"{path}.method", f"expected a method such as POST, not {spec['method']!r:.50}")
     if spec.get("format", FORMATS[0]) not in FORMATS:
@@ -237,6 +262,8 @@ def request_problems(path: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _timeout_problems(f"{path}.timeout", spec["timeout"])
     if "headers" in spec:
         yield from header_problems(f"{path}.headers", spec["headers"])
+    if "retry_statuses" in spec and "retry_statuses" in known:
+        yield from _status_problems(f"{path}.retry_statuses", spec["retry_statuses"])
 
 
 def url_problems(path: str, url: Any) -> Iterator[Problem]:
@@ -319,6 +346,22 @@ def _timeout_problems(path: str, written: Any) -> Iterator[Problem]:
         return
     if not least <= span <= most:
         yield Problem(path, f"must be from {format_duration(least)} to {format_duration(most)}, not {written!r:.50}")
+
+
+def _status_problems(path: str, given: Any) -> Iterator[Problem]:
+    least, most = STATUSES
+    if not isinstance(given, list):
+        yield Problem(path, f"expected a list of statuses such as [404, 409], not {given!r:.50}")
+        return
+    if len(given) > MOST_STATUSES:
+        yield Problem(path, f"has {len(given):,} statuses; at most {MOST_STATUSES}")
+        return
+    for index, one in enumerate(given):
+        status = as_whole(one)
+        if type(status) is not int or not least <= status <= most:
+            yield Problem(f"{path}[{index}]", f"expected a whole number from {least} to {most}, not {one!r:.50}")
+        elif 200 <= status < 300:
+            yield Problem(f"{path}[{index}]", f"{status} means success: no 2xx status can be retried")
 
 
 def header_problems(path: str, headers: Any) -> Iterator[Problem]:

@@ -71,8 +71,8 @@ async def _claim_probe(
 
 
 async def _is_needed(tx: TargetTransaction, parked: tuple[str, str]) -> bool:
-    """Whether an event is held for a destination, or waits for its next attempt. Were the destination opened before that
-    attempt, the events that have failed would spend all their attempts on a receiver that is still down."""
+    """Whether an event is held for a destination, or waits for its next attempt. If the destination were opened before
+    that attempt, the events that have failed would spend all their attempts on a receiver that is still down."""
     if await tx.is_awaited(*parked):
         return True
     for lane in (WEBHOOK, HTTP):
