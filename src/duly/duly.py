@@ -32,6 +32,7 @@ from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
 from duly.values.durations import parse_duration
+from duly.values.instants import read_delay
 from duly.verbs.events import Events
 from duly.verbs.keys import Keys
 from duly.verbs.requests import Requests
@@ -276,15 +277,17 @@ class Duly:
 
     async def after(
         self,
-        delay: timedelta,
+        delay: timedelta | float | str,
         type: str,
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, after a delay from the store's current time. The options are those of ``at``."""
-        return (await self.put(delay, type, payload, transaction=transaction, **options)).event
+        """Fire once, after a delay from the store's current time: a timedelta, a number of seconds, or text such as
+        ``1h``. The options are those of ``at``."""
+        due: Any = read_delay(delay)
+        return (await self.put(due, type, payload, transaction=transaction, **options)).event
 
     async def put(
         self,

@@ -539,14 +539,15 @@ class Sync:
         """Fire once at an instant."""
     def after(
         self,
-        delay: timedelta,
+        delay: timedelta | float | str,
         type: str,
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, after a delay from the store's current time."""
+        """Fire once, after a delay from the store's current time: a timedelta, a number of seconds, or text such as
+        ``1h``."""
     def put(
         self,
         due: datetime | timedelta,
@@ -586,14 +587,15 @@ class SyncClient(Sync):
         """Fire once at an instant."""
     def after(
         self,
-        delay: timedelta,
+        delay: timedelta | float | str,
         type: str,
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, after a delay from the server's current time."""
+        """Fire once, after a delay from the server's current time: a timedelta, a number of seconds, or text such as
+        ``1h``."""
     def put(
         self,
         due: datetime | timedelta,

@@ -40,6 +40,7 @@ def test_the_synchronous_calls_do_what_the_asynchronous_ones_do(app: Duly, sync:
 
     event = sync.at(START + HOUR, "greet", {"name": "Ada"}, key="k", tenant="acme")
     assert sync.after(2 * HOUR, "greet").due == START + 2 * HOUR
+    assert sync.after("2h", "greet").due == sync.after(7200, "greet").due == START + 2 * HOUR
     sync.add_many([Timer(START + HOUR, "greet", n) for n in range(3)])
     schedule = sync.every("hourly", every("1h"), "digest")
     assert schedule.name == "hourly"

@@ -44,6 +44,23 @@ async def test_a_timer_that_is_due_already_fires_at_once(app: Duly) -> None:
     assert (await app.events.get(event.id)).lateness == 7 * DAY
 
 
+@pytest.mark.parametrize("delay", ["1h", "60m", "1h 0s", 3600, 3600.0, timedelta(hours=1)])
+async def test_a_delay_is_a_timedelta_or_seconds_or_text(app: Duly, clock: ManualClock, delay: Any) -> None:
+    assert (await app.after(delay, "greet")).due == clock.now() + timedelta(hours=1)
+
+
+@pytest.mark.parametrize("delay", ["soon", "", "3600", "-1h", float("nan"), 1e300, True, None, [1]])
+async def test_a_delay_that_cannot_be_read_is_told_with_what_is_allowed_and_all_other_problems(
+    app: Duly, delay: Any
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        await app.after(delay, "", key="\n")
+    told = {problem.path: problem.message for problem in refused.value.problems}
+    assert set(told) == {"delay", "type", "key"}
+    allowed = "expected a timedelta, a number of seconds or a duration such as 30s, 1h30m, 90d or 250ms, not "
+    assert told["delay"] == f"{allowed}{delay!r}"
+
+
 async def test_a_delay_counts_from_the_stores_now(app: Duly, clock: ManualClock) -> None:
     greeted = greeter(app)
     clock.advance(MINUTE)

@@ -33,10 +33,16 @@ async def test_a_timer_is_what_python_has_on_the_same_database(app: Duly, client
 async def test_timers_without_keys_and_with_delays_are_what_python_has(app: Duly, client: Client) -> None:
     plain = await client.at(START + DAY, "x")
     later = await client.after(30 * MINUTE, "cart.abandoned", [1, None])
-    keyed = await client.after(HOUR, "x", key="k")
-    assert (later.due, keyed.due) == (START + 30 * MINUTE, START + HOUR)
-    for event in (plain, later, keyed):
+    keyed = await client.after("1h", "x", key="k")
+    counted = await client.after(90, "x")
+    assert (later.due, keyed.due, counted.due) == (START + 30 * MINUTE, START + HOUR, START + 1.5 * MINUTE)
+    for event in (plain, later, keyed, counted):
         assert event == without_via(await app.events.get(event.id))
+
+
+async def test_a_delay_that_cannot_be_read_is_told_before_anything_is_sent(client: Client) -> None:
+    with pytest.raises(Invalid, match="expected a timedelta, a number of seconds or a duration such as 30s"):
+        await client.after("soon", "x")
 
 
 async def test_putting_a_timer_tells_whether_it_was_created_moved_or_unchanged(app: Duly, client: Client) -> None:

@@ -152,6 +152,20 @@ async def test_a_body_that_is_no_list_of_timers_is_refused(http: Caller, body: A
     assert paths(await http("POST", "/v1/timers", body)) == ["timers"]
 
 
+@pytest.mark.parametrize("after", ["1h30m", 5400, 5400.0])
+async def test_a_delay_is_text_or_a_number_of_seconds(http: Caller, clock: ManualClock, after: Any) -> None:
+    made = await http.put("/v1/timers/a", {"after": after, "type": "greet"})
+    assert made["due_at"] == f"{clock.now() + timedelta(minutes=90):%FT%TZ}"
+
+
+@pytest.mark.parametrize("after", [-1, 1e12, True, "5400", "-1h", [], {}])
+async def test_a_delay_that_cannot_be_read_says_what_is_allowed(http: Caller, after: Any) -> None:
+    refused = await http("PUT", "/v1/timers/a", {"after": after, "type": "greet"})
+    [problem] = refused.json()["errors"]
+    assert (refused.status_code, problem["path"]) == (422, "after")
+    assert "a duration such as 30s, 1h30m, 90d or 250ms" in problem["message"]
+
+
 async def test_a_delay_counts_from_the_stores_now(http: Caller) -> None:
     timer = await http.put("/v1/timers/a", {"after": "90m", "type": "x"})
     assert timer["due_at"] == (START + timedelta(minutes=90)).isoformat().replace("+00:00", "Z")

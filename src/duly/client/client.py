@@ -27,6 +27,7 @@ from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.wire.answers import TimerResult, TimerResults
 from duly.rules.recurrence import Rule
+from duly.values.instants import read_delay
 
 if TYPE_CHECKING:
     from duly.sync import SyncClient
@@ -123,15 +124,17 @@ class Client:
 
     async def after(
         self,
-        delay: timedelta,
+        delay: timedelta | float | str,
         type: str,
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once, after a delay from the server's current time. The options are those of ``at``."""
-        return (await self.put(delay, type, payload, transaction=transaction, **options)).event
+        """Fire once, after a delay from the server's current time: a timedelta, a number of seconds, or text such as
+        ``1h``. The options are those of ``at``."""
+        due: Any = read_delay(delay)
+        return (await self.put(due, type, payload, transaction=transaction, **options)).event
 
     async def put(
         self,

@@ -79,6 +79,31 @@ def read_span(path: str, written: Any) -> timedelta | Problem:
     return span
 
 
+def read_delay(given: Any) -> timedelta | Problem:
+    """Reads a delay in Python: a timedelta, a number of seconds, or text such as ``1h``. The checks of a timer take a
+    Problem in the place of its due time, and tell it together with all others."""
+    if isinstance(given, timedelta):
+        return given
+    try:
+        if isinstance(given, str):
+            return parse_duration(given)
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return timedelta(seconds=given)
+    except (ValueError, OverflowError):  # also a number that is not finite, or no text that can be read
+        pass
+    return Problem("delay", f"expected a timedelta, a number of seconds or {EXAMPLES}, not {given!r:.50}")
+
+
+def read_json_delay(path: str, written: Any) -> timedelta | Problem:
+    """Reads a delay in JSON: text such as ``1h``, or a number of seconds that is not negative."""
+    if isinstance(written, str):
+        return read_span(path, written)
+    most = MAX_DELAY.total_seconds()
+    if isinstance(written, int | float) and not isinstance(written, bool) and 0 <= written <= most:
+        return timedelta(seconds=written)
+    return Problem(path, f"expected {EXAMPLES}, or a number of seconds from 0 to {most:.0f}, not {written!r:.50}")
+
+
 def due_problems(due: Any) -> tuple[Problem, ...]:
     """The problems of a due time, or of a delay given instead of one."""
     if isinstance(due, datetime):
@@ -92,6 +117,8 @@ def due_problems(due: Any) -> tuple[Problem, ...]:
         if abs(due) <= MAX_DELAY:
             return ()
         message = f"a delay of {due.days:,} days is out of range: at most {MAX_DELAY.days:,} days"
+    elif isinstance(due, Problem):  # of a delay that could not be read
+        return (due,)
     else:
         message = f"expected a datetime or a timedelta, not {type(due).__name__}"
     return (Problem("due", message),)

@@ -4,7 +4,7 @@ Patterns are ECMAScript's, with its flag u. A format that JSON Schema does not d
 can express: its description explains the check, and the server's reader performs it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -53,6 +53,12 @@ ETAGS = rf"^{ETAG}([ \t]*,[ \t]*{ETAG})*$"
 _TODAY_ON = r"(?!0|1[0-8]|19[0-6]|9999)"  # years from 1970 to 9998
 _WHOLE_SECONDS = r"(\.(0{1,6}|0{6}[0-9]{1,3}))?"
 _LOCAL_SECONDS = rf"{_TODAY_ON}{DATE}([Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]{_WHOLE_SECONDS})?)?"
+
+
+def in_any_case(words: Iterable[str]) -> str:
+    """A pattern of lower-case words that ignores case: JSON Schema's patterns have no flag for that."""
+    written = ("".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in sorted(words))
+    return "|".join(written)
 
 
 def ref(name: str) -> Schema:
@@ -134,6 +140,10 @@ given_instant: Schema = {
     "examples": ["2026-12-01T09:00:00Z"],
 }
 delay: Schema = span(timedelta(), MAX_DELAY)
+delay_or_seconds: Schema = {
+    "anyOf": [delay, {"type": "number", "minimum": 0, "maximum": MAX_DELAY.total_seconds()}],
+    "description": "A duration with units, or a number of seconds",
+}
 a_date: Schema = {"type": "string", "format": "date"}
 uuid: Schema = {"type": "string", "format": "uuid"}
 anything: Schema = {"description": "Any JSON, at most 1 MB and 100 levels deep"}

@@ -14,7 +14,7 @@ from duly.api.description.schema_words import (
     a_time,
     anything,
     choice,
-    delay,
+    delay_or_seconds,
     each_maybe,
     given_cursor,
     given_instant,
@@ -83,7 +83,7 @@ _user: Mapping[str, Schema] = {
 
 _timer: Mapping[str, Schema] = {
     "due_at": maybe(given_instant),
-    "after": maybe(delay),
+    "after": maybe(delay_or_seconds),
     "type": name("type"),
     "payload": anything,
     "target": maybe(target),
@@ -94,7 +94,7 @@ _timer: Mapping[str, Schema] = {
 _GIVEN: Schema = {"type": "string"}
 _ONE_OF_THEM = [
     {"properties": {"due_at": _GIVEN, "after": {"type": "null"}}, "required": ["due_at"]},
-    {"properties": {"after": _GIVEN, "due_at": {"type": "null"}}, "required": ["after"]},
+    {"properties": {"after": {"type": ["string", "number"]}, "due_at": {"type": "null"}}, "required": ["after"]},
 ]
 
 PAGING: Mapping[str, Schema] = {"limit": whole(1, MOST_LISTED, default=100), "cursor": given_cursor}

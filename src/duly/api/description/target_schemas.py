@@ -1,6 +1,6 @@
 """JSON Schemas of targets: the channel of an event, and the options that a caller over HTTP may set."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from duly.api.description.schema_words import (
     PRINTABLE,
@@ -9,6 +9,7 @@ from duly.api.description.schema_words import (
     anything,
     choice,
     each_maybe,
+    in_any_case,
     listed,
     maybe,
     span,
@@ -62,15 +63,9 @@ secret: Schema = {
 }
 
 
-def _in_any_case(words: Iterable[str]) -> str:
-    """A pattern that ignores case: JSON Schema's patterns have no flag for that."""
-    written = ("".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word) for word in sorted(words))
-    return "|".join(written)
-
-
 def headers(*refused: str, begin: str = "") -> Schema:
     """HTTP headers of a target, except the connection's own, the *refused* names, and names that start with *begin*."""
-    never = [f"^({_in_any_case([*OURS, *refused])})$", *([f"^{_in_any_case([begin])}"] if begin else [])]
+    never = [f"^({in_any_case([*OURS, *refused])})$", *([f"^{in_any_case([begin])}"] if begin else [])]
     return {
         "type": "object",
         "maxProperties": MOST_HEADERS,

@@ -10,7 +10,7 @@ from duly.errors import Invalid, Problem
 from duly.records.event import TIMER_SPANS as SPANS
 from duly.records.event import Timer
 from duly.values.durations import EXAMPLES as A_DURATION
-from duly.values.instants import read_instant, read_span
+from duly.values.instants import read_instant, read_json_delay
 
 FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id", *SPANS)
 PLACEHOLDER_DUE = datetime(2000, 1, 1, tzinfo=UTC)
@@ -62,7 +62,7 @@ def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
         problems.append(Problem("due_at", said))
         return PLACEHOLDER_DUE
     [field] = given
-    due = (read_instant if field == "due_at" else read_span)(field, written[field])
+    due = (read_instant if field == "due_at" else read_json_delay)(field, written[field])
     if isinstance(due, Problem):
         problems.append(due)
         return PLACEHOLDER_DUE
