@@ -60,7 +60,8 @@ _SPANS = {  # the minimum and the maximum of each
 }
 _NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000), "port": (0, 65_535), "max_connections": (1, 1_000_000)}
 _CHOICES = {"log_format": ("text", "json")}
-_SCHEMES = ("sqlite://", "postgresql://", "postgres://")
+_SCHEMES = ("sqlite://", "postgresql://")
+_POSTGRES = re.compile(r"postgres(?:ql)?(?:\+(asyncpg|psycopg|psycopg2|psycopg_async|pg8000))?://")
 _BROKERS = {  # the URL schemes of each, and how its URL is written
     "nats_url": ("nats tls", "nats://host:4222, or several separated by commas; tls://… for encryption"),
     "redis_url": ("redis rediss unix", "redis://host:6379/0, or rediss://… for encryption"),
@@ -113,11 +114,27 @@ def _parse(name: str, variable: str, written: Any) -> Any:
         raise BadSetting(variable, without_login(written), _BROKERS[name][1])
     if name in _CHOICES and written not in _CHOICES[name]:
         raise BadSetting(variable, written, " or ".join(_CHOICES[name]))
-    if name == "database_url" and not str(written).startswith(_SCHEMES):
+    if name == "database_url":
+        written = plain_database_url(str(written))
+    if name == "database_url" and not written.startswith(_SCHEMES):
         raise BadSetting(
             variable, without_login(written), "sqlite:///path/to/file.db or postgresql://user@host/database"
         )
     return written
+
+
+def plain_database_url(url: str) -> str:
+    """The URL of a PostgreSQL database without the name of a driver, which SQLAlchemy puts into it. Other URLs are
+    returned unchanged.
+
+    >>> plain_database_url("postgresql+asyncpg://ada@host/shop?ssl=require")
+    'postgresql://ada@host/shop?sslmode=require'
+    """
+    found = _POSTGRES.match(url)
+    if found is None:
+        return url
+    plain = f"postgresql://{url[found.end() :]}"
+    return re.sub(r"([?&])ssl=", r"\1sslmode=", plain) if found[1] == "asyncpg" else plain
 
 
 def redacted(url: object) -> str:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -203,6 +204,15 @@ def test_python_dash_m_duly_is_duly(spawn: Spawn) -> None:
     assert process.output.startswith("0.")
     wrong = spawn("evnts")
     assert wrong.wait() == 2
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql+asyncpg", "postgresql+psycopg"])
+def test_a_database_url_of_another_library_is_taken(shell: Shell, new_postgres: Callable[[], str], scheme: str) -> None:
+    written = new_postgres().replace("postgresql://", f"{scheme}://")
+    assert shell("migrate", "--db", written).code == 0
+    id = shell.at("now", "--type", "greet", "--db", written)
+    shell.set(DULY_DATABASE_URL=written)
+    assert shell.show(id)["type"] == "greet"
 
 
 def test_importing_duly_brings_neither_command_line_nor_postgres() -> None:

@@ -7,6 +7,8 @@ from duly import Duly, Misuse
 from duly.config import Settings, read_settings, without_login
 from duly.errors import BadSetting
 
+DRIVERS = ("asyncpg", "psycopg", "psycopg2")
+
 BAD = [
     ("DULY_POLL_INTERVAL", "soon", "30s, 1h30m"),
     ("DULY_POLL_INTERVAL", "5", "30s, 1h30m"),
@@ -103,6 +105,26 @@ def test_an_option_of_a_wrong_type_is_refused_and_no_traceback(option: str, valu
 def test_without_an_environment_everything_has_its_default() -> None:
     assert read_settings({}) == Settings()
     assert Settings().database_url == "sqlite:///duly.db"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", *(f"postgresql+{driver}" for driver in DRIVERS)])
+def test_a_database_url_of_sqlalchemy_is_read_without_its_driver(scheme: str) -> None:
+    written = f"{scheme}://ada:secret+asyncpg://@host:5432/shop?application_name=x"
+    plain = "postgresql://ada:secret+asyncpg://@host:5432/shop?application_name=x"
+    assert read_settings({"DULY_DATABASE_URL": written}).database_url == plain
+    assert read_settings({}, database_url=written).database_url == plain
+
+
+def test_asyncpgs_word_for_encryption_is_read() -> None:
+    for written, plain in (("?ssl=require", "?sslmode=require"), ("?a=1&ssl=prefer", "?a=1&sslmode=prefer")):
+        found = read_settings({}, database_url=f"postgresql+asyncpg://host/shop{written}").database_url
+        assert found == f"postgresql://host/shop{plain}"
+
+
+def test_a_database_url_with_another_driver_says_what_is_allowed() -> None:
+    for written in ("postgresql+oracle://host/shop", "mysql+asyncmy://host/shop", "postgresql+://host/shop"):
+        with pytest.raises(BadSetting, match=r"sqlite:///path/to/file.db or postgresql://"):
+            read_settings({"DULY_DATABASE_URL": written})
 
 
 def test_each_setting_is_read_from_its_variable() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from duly.config import plain_database_url
 from duly.duly import Duly
 from duly.errors import DulyError, Misuse
 
@@ -19,7 +20,7 @@ def load_app(written: str, db: str | None) -> Duly:
     attribute = attribute or ATTRIBUTE
     _check_name(written, module_name)
     found = _find(_import(written, module_name), module_name, attribute)
-    if db is not None and found.settings.database_url != db:
+    if db is not None and found.settings.database_url != plain_database_url(db):
         raise Misuse(
             f"--db is not the database of {module_name}:{attribute}, which names its own database: "
             "remove --db, or write Duly() without a URL in the app"
