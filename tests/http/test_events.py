@@ -102,6 +102,7 @@ async def test_events_are_found_by_each_filter_and_by_all_of_them(
     dead = {"dead 503 Service Unavailable", "dead 100% wrong_"}
     assert await keys(http, status="FAILED") == dead
     assert await keys(http, status="FAILED,CANCELLED") == {*dead, "gone"}
+    assert await keys(http, status="failed,Cancelled") == {*dead, "gone"}, "in any letter case"
     assert await keys(http, type="other") == {"gone"}
     assert await keys(http, key="waits") == {"waits"}
     assert await keys(http, destination="https://bank.example", type="invoice.overdue") == {"waits"}
@@ -135,7 +136,7 @@ async def test_events_are_found_by_each_filter_and_by_all_of_them(
 
 async def test_all_that_is_wrong_with_a_filter_is_told_at_once(http: Caller) -> None:
     bad = {
-        "status": "pending", "type": "", "key": "\n", "user_id": "ada", "schedule": "nobody", "destination": "x://",
+        "status": "lost", "type": "", "key": "\n", "user_id": "ada", "schedule": "nobody", "destination": "x://",
         "error": "", "due_from": "today", "due_to": "2026-01-01", "failed_from": "5", "failed_to": "",
         "late_by": "long", "stuck": "maybe", "limit": 0, "cursor": "x",
     }  # fmt: skip
@@ -369,7 +370,7 @@ async def test_a_bad_request_about_many_dead_letters_is_refused(http: Caller) ->
 
 async def test_a_filter_in_a_body_may_list_statuses(shop: Caller, clock: ManualClock, hooks: Hooks) -> None:
     await fail(shop, clock, hooks, "500")
-    chosen = {"status": ["FAILED", "PENDING"], "due_to": "2026-02-01T00:00:00Z", "destination": "https://shop.example"}
+    chosen = {"status": ["failed", "Pending"], "due_to": "2026-02-01T00:00:00Z", "destination": "https://shop.example"}
     assert (await shop.post("/v1/events/replay", {"filter": chosen}))["replayed"] == 1
 
 

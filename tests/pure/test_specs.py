@@ -6,6 +6,7 @@ import pytest
 
 from duly.errors import Invalid
 from duly.records.event import Status
+from duly.records.filters import EventFilter
 from duly.records.specs import (
     Compare,
     DueBetween,
@@ -127,3 +128,16 @@ def test_a_spec_with_a_value_that_cannot_be_compared_is_refused() -> None:
         Overdue(hours=math.nan)
     with pytest.raises(TypeError, match="Spec has no condition to match"):
         Spec().matches(make_event(), START)
+
+
+@pytest.mark.parametrize("written", ["pending", "Pending", "PENDING", Status.PENDING])
+def test_a_status_is_read_in_any_letter_case(written: str) -> None:
+    assert InStatus(written).matches(make_event(), START)
+    for which in (EventFilter(status=(written,)), EventFilter(status=(written, "failed"))):  # type: ignore[arg-type]
+        assert which.spec().matches(make_event(), START)
+    assert Status(written) is Status.PENDING
+
+
+def test_a_status_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="lost"):
+        InStatus("lost")

@@ -23,6 +23,11 @@ class Status(StrEnum):
     CANCELLED = "CANCELLED"
     SKIPPED = "SKIPPED"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Status | None":
+        """The status in other letter cases: people write ``pending``."""
+        return cls._value2member_map_.get(value.upper()) if isinstance(value, str) else None  # type: ignore[return-value]
+
 
 class HoldKind(StrEnum):
     """Why an event is held. The sentence in ``held`` is for people."""

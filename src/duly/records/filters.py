@@ -64,10 +64,11 @@ class FilterField(NamedTuple):
 
 
 def _read_statuses(field: str, written: Any) -> tuple[Status, ...] | Problem:
+    """Reads statuses in any letter case."""
     names = written.split(",") if isinstance(written, str) else written
     known = {status.value: status for status in Status}
-    if isinstance(names, list) and names and all(isinstance(name, str) and name in known for name in names):
-        return tuple(known[name] for name in names)
+    if isinstance(names, list) and names and all(isinstance(name, str) and name.upper() in known for name in names):
+        return tuple(known[name.upper()] for name in names)
     return Problem(field, f"must be one or several of {', '.join(known)}, not {written!r:.50}")
 
 
@@ -127,6 +128,7 @@ FLAG = FilterKind("flag", _read_flag, lambda flag: "true" if flag else "false", 
 
 
 def _in_status(statuses: tuple[Status, ...]) -> Spec:
+    statuses = tuple(map(Status, statuses))  # in Python, people write them as text
     return InStatus(statuses[0]) if len(statuses) == 1 else OneOf("status", statuses)
 
 

@@ -9,6 +9,7 @@ from duly.api.description.schema_words import (
     choice,
     delay,
     given_instant,
+    in_any_case,
     listed,
     name,
     status,
@@ -32,11 +33,12 @@ from duly.records.filters import (
     FilterKind,
 )
 
-_one_status = "|".join(status["enum"])
+_one_status = in_any_case(word.lower() for word in status["enum"])
+_status: Schema = {"type": "string", "pattern": f"^({_one_status})$", "examples": status["enum"]}
 _statuses: Schema = {
     "type": "string",
     "pattern": f"^({_one_status})(,({_one_status}))*$",
-    "description": "One, or several separated by commas",
+    "description": "One, or several separated by commas; in any letter case",
     "examples": ["PENDING", "FAILED,CANCELLED"],
 }
 
@@ -54,7 +56,12 @@ _IN_QUERY: Mapping[FilterKind, Schema] = {
 }
 _IN_BODY: Mapping[FilterKind, Schema] = {
     **_IN_QUERY,
-    STATUSES: {"anyOf": [_statuses, listed(status, minItems=1)]},
+    STATUSES: {
+        "anyOf": [
+            _statuses,
+            listed({"type": "string", "pattern": f"^({_one_status})$", "examples": status["enum"]}, minItems=1),
+        ]
+    },
     FLAG: {"anyOf": [{"type": "boolean"}, choice("true", "false")]},
 }
 
