@@ -19,7 +19,7 @@ PUBLIC_NAMES = {
     "duly.decide.retry": "Retry",
     "duly.decide.targets.brokers": "nats",
     "duly.decide.targets.targets": "http webhook",
-    "duly.errors": "Conflict DulyError Forbidden Invalid Misuse NotFound Stale StoreError StoreUnavailable "
+    "duly.errors": "Conflict DulyError Forbidden Invalid Misuse NotFound Problem Stale StoreError StoreUnavailable "
     "Unauthenticated",
     "duly.ports": "Transaction",
     "duly.rules.notation": "cron every once rrule template yearly",

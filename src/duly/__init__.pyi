@@ -49,6 +49,9 @@ from duly.errors import (
     NotFound as NotFound,
 )
 from duly.errors import (
+    Problem as Problem,
+)
+from duly.errors import (
     Stale as Stale,
 )
 from duly.errors import (

@@ -11,6 +11,7 @@ from duly.channels.brokers.registry import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
 from duly.decide.event_types import EventTypes, shipped
+from duly.decide.own_checks import Check, CheckedChannels, OwnChecks
 from duly.decide.retry import DEFAULT, Retry
 from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
@@ -82,7 +83,10 @@ class Duly:
         self.store = self._opens = open_store(self.settings, clock)
         self.store.on_created = self._tell_created
         self.destination_cache = DestinationCache(self.store)
-        self._channels = {**make_channels(self.settings, self.destination_cache), **(channels or {})}
+        self._own_checks = OwnChecks()
+        self._channels = CheckedChannels(
+            {**make_channels(self.settings, self.destination_cache), **(channels or {})}, self._own_checks
+        )
         self.events = Events(self.store)
         self.targets = Targets(self.store, self.destination_cache.forget, self.settings.secret_key, self._signals)
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
@@ -146,6 +150,16 @@ class Duly:
             self._code_schedules.add_function(function)
             self._code_schedules.drafts.append(draft)
             return function
+
+        return register
+
+    def check(self, type: str) -> Callable[[Check], Check]:
+        """Register the decorated function as a check of timers of an event type. It gets the timer and yields problems,
+        as a ``Problem`` or as text; a timer with problems is not stored."""
+
+        def register(check: Check) -> Check:
+            self._own_checks.add(type, check)
+            return check
 
         return register
 
@@ -341,7 +355,7 @@ class Duly:
     @property
     def channels(self) -> Collection[str]:
         """The names of the channels on which events can be sent."""
-        return self._channels.keys()
+        return self._channels
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:

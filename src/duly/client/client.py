@@ -196,6 +196,9 @@ class Client:
     def schedule(self, *_: Any, **__: Any) -> NoReturn:
         raise here_only("@schedule", f"{IN_THE_SERVER}; or put a schedule with `every` and a target")
 
+    def check(self, *_: Any, **__: Any) -> NoReturn:
+        raise here_only("check", IN_THE_SERVER)
+
     def observe(self, *_: Any, **__: Any) -> NoReturn:
         raise here_only("observe", IN_THE_SERVER)
 

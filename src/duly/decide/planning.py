@@ -7,6 +7,7 @@ from operator import attrgetter
 import msgspec
 
 from duly.decide.checks import name_problems, timer_problems, write_json
+from duly.decide.own_checks import own_problems
 from duly.decide.retry import DEFAULT, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
@@ -52,14 +53,16 @@ def _made(
     target = None if timer.target is None else write_json(timer.target, "target")
     if isinstance(payload, Problem) or isinstance(target, Problem) or _own_problems(timer):
         unwritten = [written for written in (payload, target) if isinstance(written, Problem)]
-        return [*timer_problems(timer, channels), *unwritten]
+        return _with_own([*timer_problems(timer, channels), *unwritten], timer, channels)
     kind = (timer.type, timer.tenant, target, id(timer.retry))
     common = _known(kind, kinds)
     if common is None:
         if found := list(timer_problems(timer, channels)):
-            return found
+            return _with_own(found, timer, channels)
         retry = None if timer.retry is DEFAULT else retry_text(timer.retry)
         common = kinds[kind] = lane_of(timer.type, timer.target), retry, destination_of(timer.target)
+    if own := own_problems(timer, channels):
+        return own
     lane, retry, destination = common
     due = timer.due
     event = NewEvent(
@@ -78,6 +81,10 @@ def _made(
         via=via,
     )
     return event if spans_of(timer) == NO_SPANS else _with_spans(event, timer, channels)
+
+
+def _with_own(found: list[Problem], timer: Timer, channels: Collection[str]) -> list[Problem]:
+    return [*found, *own_problems(timer, channels, found)]
 
 
 def _with_spans(event: NewEvent, timer: Timer, channels: Collection[str]) -> NewEvent | list[Problem]:

@@ -21,6 +21,7 @@ class HttpOrigin:
 
     def __init__(self, names: Collection[str], allow: BrokerAllow, tenant: str) -> None:
         self.names, self._allow, self._tenant = names, allow, tenant
+        self.own_checks = getattr(names, "own_checks", None)  # what users have added, for all doors alike
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
