@@ -3,7 +3,7 @@
 import asyncio
 import getpass
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -112,6 +112,28 @@ def test_an_event_takes_two_lines_when_narrow_and_one_when_wide(on: Shell, colum
     shown = on("events", "list").out.splitlines()
     assert len(shown) == 1 + 3 * lines
     assert sum("invoices.overdue" in line for line in shown) == 3
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_an_overdue_event_looks_overdue_in_lists_and_alone(on: Shell, columns: int) -> None:
+    late = on.at(f"{datetime.now(UTC) - timedelta(minutes=5, seconds=10):%FT%TZ}", "--type", "greet")
+    on.at("2031-01-01T00:00:00Z", "--type", "greet")
+    on.set(COLUMNS=str(columns))
+    for words in (["events", "list"], ["events", "show", late]):
+        told = on(*words).out
+        assert len(re.findall(r"overdue 5m \d+s", told)) == told.count("overdue") == 1, told
+    on.set(FORCE_COLOR="1", TERM="xterm")
+    for words in (["events", "list"], ["events", "show", late]):
+        assert re.search(r"\x1b\[1;31m *overdue 5m", on(*words).out), "bold and red"
+
+
+def test_an_event_that_ended_or_waits_for_a_known_reason_is_not_overdue(on: Shell) -> None:
+    on.at("2020-01-01T00:00:00Z", "--type", "greet")
+    failed = on.at("2020-01-01T00:00:00Z", "--type", "fail")
+    on("tick", "--app", "shop")
+    assert on.show(failed)["status"] == "PENDING"
+    assert "retry in" in on("events", "list").out
+    assert "overdue" not in on("events", "list").out + on("events", "show", failed).out
 
 
 def test_show_tells_the_whole_story_of_an_event(on: Shell, url: str) -> None:

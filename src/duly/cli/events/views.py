@@ -1,7 +1,7 @@
 """Output for events: a table, and one event with its timeline."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rich.console import Group, RenderableType
@@ -34,7 +34,7 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
         "ID": [event.id for event in events],
         "STATUS": [Text(event.status.value, STYLES[event.status]) for event in events],
         "DUE (UTC)": [utc(event.due) for event in events],
-        "": [timing(event, now) for event in events],
+        "": [Text(timing(event, now), _urgency(event, now)) for event in events],
         "TRIED": [f"{event.attempts}×" if event.attempts else "" for event in events],
         "TYPE": [readable(event.type) for event in events],
         "TENANT": [readable(event.tenant if event.tenant != "default" else "") for event in events],
@@ -82,7 +82,7 @@ def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
         tried = f"tried {event.attempts}×" if event.attempts else ""
         to = f" → {event.destination}" if event.destination else ""
         when = "held" if event.held and event.status is Status.PENDING else timing(event, now)
-        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}{to}"), "dim"), tried, when)
+        drawn.add_row(Text(readable(f"{tenant}{event.type}{key}{to}"), "dim"), tried, Text(when, _urgency(event, now)))
         if event.user_id is not None:
             drawn.add_row(Text(f"user {event.user_id}", "dim"))
         if when == "held":
@@ -109,8 +109,28 @@ def timing(event: Event, now: datetime) -> str:
             return f"held: {readable(event.held)}"
         if event.ready is not None and event.ready > now and (event.attempts or event.due <= now):
             return f"{'retry' if event.attempts else 'ready'} in {brief(event.ready - now)}"
-        return away(event.due - now) if event.due > now else f"due {away(event.due - now)}"
+        return overdue(event, now) or (away(event.due - now) if event.due > now else "due now")
     return ""
+
+
+OVERDUE = "bold red"
+LATE_FOR_A_REASON = "yellow"
+
+UNREMARKABLE = timedelta(seconds=1)
+"""How long after its due time an event may wait for a worker before it counts as overdue."""
+
+
+def overdue(event: Event, now: datetime) -> str:
+    """How long an event has been waiting for a worker; empty if it does not wait, or waits for a known reason."""
+    waits = event.status is Status.PENDING and not event.held and (event.ready is None or event.ready <= now)
+    return f"overdue {brief(now - event.due)}" if waits and now - event.due >= UNREMARKABLE else ""
+
+
+def _urgency(event: Event, now: datetime) -> str:
+    """The style of an event's timing."""
+    if overdue(event, now):
+        return OVERDUE
+    return LATE_FOR_A_REASON if event.status is Status.PENDING and event.due < now - UNREMARKABLE else ""
 
 
 # -- as parts of other pages
@@ -184,6 +204,8 @@ def acted(event: Event, word: str, now: datetime) -> Text:
 
 def one_event(event: Event, history: Sequence[Entry], now: datetime) -> RenderableType:
     heading = Text.assemble((event.id, "bold"), "  ", (event.status.value, STYLES[event.status]))
+    if late := overdue(event, now):
+        heading.append(f"  {late}", OVERDUE)
     return Group(heading, "", fields(_facts(event, now)), "", _timeline(event, history, now))
 
 
