@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from duly.channels.brokers.registry import MissingChannel
@@ -20,6 +20,7 @@ from duly.engine.schedule import add_timers, put_timer
 from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
 from duly.engine.series.put_schedule import ScheduleDraft, checked
 from duly.engine.series.put_users import Calendars
+from duly.engine.stopping import signal_handlers
 from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
@@ -222,7 +223,7 @@ class Duly:
         users and targets."""
         self._worker = worker = self._new_worker(name, lanes)
         self._worker_loop = asyncio.get_running_loop()
-        with _stopping_by_signals(self.stop, self._worker_loop if signals else None):
+        with _stopping_by_signals(lambda now: self.stop(now=now), self._worker_loop if signals else None):
             try:
                 if await self._open_patiently(worker, declared=lanes is None):
                     try:
@@ -267,13 +268,16 @@ class Duly:
         worker = self._new_worker(None)
         async with self:
             await self._put_declared()
-            with _stopping_by_signals(worker.stop, asyncio.get_running_loop() if signals else None):
+            with _stopping_by_signals(
+                lambda now: worker.stop(now=now), asyncio.get_running_loop() if signals else None
+            ):
                 return await worker.tick(span)
 
-    def stop(self) -> None:
-        """Let ``run`` stop claiming, finish the events under way and return. Any thread may call it."""
+    def stop(self, *, now: bool = False) -> None:
+        """Let ``run`` stop claiming, finish the events under way and return; with *now*, they are given back at once.
+        Any thread may call it."""
         if self._worker is not None and self._worker_loop is not None:
-            self._worker_loop.call_soon_threadsafe(self._worker.stop)
+            self._worker_loop.call_soon_threadsafe(partial(self._worker.stop, now=now))
 
     # -- schedule timers
 
@@ -414,11 +418,11 @@ class Duly:
 
 
 @contextlib.contextmanager
-def _stopping_by_signals(stop: Callable[[], None], loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+def _stopping_by_signals(stop: Callable[[bool], None], loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
     caught = []
-    for number in (signal.SIGTERM, signal.SIGINT) if loop else ():
+    for number, handler in signal_handlers(stop).items() if loop else ():
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # on other platforms or threads
-            loop.add_signal_handler(number, stop)  # type: ignore[union-attr]
+            loop.add_signal_handler(number, handler)  # type: ignore[union-attr]
             caught.append(number)
     try:
         yield

@@ -1,7 +1,7 @@
 """The signals that observers receive: frozen records, emitted after the commit that made them true."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -213,6 +213,15 @@ class HandlerAbandoned(msgspec.Struct, frozen=True):
 class WorkerStarted(msgspec.Struct, frozen=True):
     worker: str
     lanes: Sequence[str]
+
+
+class WorkerDraining(msgspec.Struct, frozen=True):
+    """A stopped worker waits for running events. Told at the beginning, and every few seconds until it has ended."""
+
+    worker: str
+    types: Mapping[str, int]  # how many events of each type are running
+    oldest: timedelta  # for how long the oldest of them has been running
+    left: timedelta  # the time until they are given back
 
 
 class WorkerStopped(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from duly.cli.processes import supervisor
+from duly.engine.stopping import SECOND_CTRL_C_AFTER_S
 from duly.observers.logs import Line
 from tests.cli.conftest import Process, Shell, Spawn, alive, wait_until
 from tests.cli.receiving import Receiver
@@ -113,6 +114,28 @@ def test_a_worker_that_is_told_to_stop_finishes_what_is_under_way(
     on.write("finish", "")
     assert worker.wait() == 0
     assert on.show(id)["status"] == "COMPLETED"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", [["worker"], ["worker", "--processes", 2], ["tick"]], ids=["one", "two", "tick"])
+def test_a_draining_worker_says_what_it_waits_for_and_a_second_ctrl_c_gives_it_back_at_once(
+    on: Shell, url: str, spawn: Spawn, number: signal.Signals, command: list[object]
+) -> None:
+    id = on.at("now", "--type", "slow")
+    worker = spawn(*command, "--app", "shop", DULY_DATABASE_URL=url, DULY_SHUTDOWN_GRACE="10m")
+    wait_until(lambda: begun(on), told=lambda: worker.output)
+    worker.inner.send_signal(number)
+    first = time.monotonic()
+    wait_until(lambda: "worker.draining" in worker.output, told=lambda: worker.output)
+    [told] = [line for line in worker.output.splitlines() if "worker.draining" in line][:1]
+    assert 'running=1 types="slow 1" oldest=' in told
+    assert "a second Ctrl-C gives them back at once" in told
+    worker.inner.send_signal(signal.SIGTERM)  # says nothing new
+    wait_until(lambda: time.monotonic() - first > 2 * SECOND_CTRL_C_AFTER_S)  # or it would count as the first
+    worker.inner.send_signal(signal.SIGINT)
+    assert worker.wait() == 0, worker.output
+    event = on.show(id)
+    assert (event["status"], event["attempts"], event["interruptions"]) == ("PENDING", 0, 0)
 
 
 def test_a_verbose_worker_logs_each_completion(on: Shell, start: Start) -> None:

@@ -2,15 +2,22 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from datetime import timedelta
 
 from duly.engine.executor import Executor
 from duly.engine.lookahead.reserve import Lookahead
-from duly.engine.stopping import LAST_CYCLE_S, Stopping
+from duly.engine.stopping import LAST_CYCLE_S, Stopping, end_tasks
 from duly.records.event import Event
 
+TOLD_EVERY_S = 5.0
+"""Seconds between two reports of what a stopping worker still waits for."""
 
-async def drain(executor: Executor, lookahead: Lookahead, stopping: Stopping, grace: timedelta) -> int:
+Tell = Callable[[dict[str, int], timedelta, timedelta], None]
+"""Called with how many events of each type still run, for how long the oldest has, and what is left of the grace."""
+
+
+async def drain(executor: Executor, lookahead: Lookahead, stopping: Stopping, grace: timedelta, tell: Tell) -> int:
     """Waits for running events within the grace, which counts from the stop, and gives all other events back. Returns
     how many were given back."""
     within = stopping.grace_left(grace)
@@ -21,7 +28,20 @@ async def drain(executor: Executor, lookahead: Lookahead, stopping: Stopping, gr
         async with asyncio.timeout(LAST_CYCLE_S):
             reserved = await lookahead.stop()
     many += len(executor.give_back(reserved, unstarted))
-    await executor.finish_all(within, even_if_stopping=True)
+    telling = asyncio.create_task(_tell_what_runs(executor, stopping, grace, tell))
+    try:
+        await stopping.unless_at_once(executor.finish_all(within, even_if_stopping=True))
+    finally:
+        await end_tasks(telling)
     many += len(executor.give_back_running("the worker stopped before it ended"))
     await executor.settle_all(stopping.settling_left)
     return many
+
+
+async def _tell_what_runs(executor: Executor, stopping: Stopping, grace: timedelta, tell: Tell) -> None:
+    while True:
+        types, oldest = executor.what_runs()
+        left = stopping.grace_left(grace)
+        if types and left > 0:
+            tell(types, timedelta(seconds=oldest), timedelta(seconds=left))
+        await asyncio.sleep(TOLD_EVERY_S)

@@ -103,6 +103,10 @@ class Executor:
         """Whether no event is under way and all are settled."""
         return self._pool.load == 0 and self._settler.is_idle
 
+    def what_runs(self) -> tuple[dict[str, int], float]:
+        """How many events of each type are running, and for how many seconds the oldest of them has."""
+        return self._pool.what_runs()
+
     def claimed_events(self) -> list[Event]:
         """The events that are claimed and not settled yet."""
         return self._leases.claimed_events()

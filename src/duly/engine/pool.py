@@ -3,6 +3,7 @@ each event would cost more than most handlers do."""
 
 import asyncio
 import types
+from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Generator, Iterable, Mapping
 from contextvars import Context, copy_context
 from functools import partial
@@ -32,6 +33,10 @@ class Running:
         self.route, self.expires, self.task = route, expires, task
         self.gone = False  # taken from its runner by a deadline or a stop: the runner ignores the handler's outcome
         self.waited = False  # the handler awaited something, so the event loop ran other tasks
+
+    @property
+    def deadline_s(self) -> float:
+        return self.route.deadline.total_seconds()
 
 
 class Pool:
@@ -74,6 +79,12 @@ class Pool:
 
     def events(self) -> list[Event]:
         return [*self._fair_queue, *(running.event for running in self.running)]
+
+    def what_runs(self) -> tuple[dict[str, int], float]:
+        """How many events of each type are running, and for how many seconds the oldest of them has."""
+        now = self._loop.time()
+        oldest = max((now - running.expires + running.deadline_s for running in self.running), default=0.0)
+        return dict(Counter(running.event.type for running in self.running)), oldest
 
     def drop(self, ids: Container[str]) -> list[Event]:
         """Removes the events with these ids that have not started; returns the removed ones."""

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import math
+import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -19,20 +20,38 @@ SHORTEST_STEP_S = 0.1
 """Seconds that each of the last steps of a stop gets at least, even if the stop is already over time."""
 
 
+SECOND_CTRL_C_AFTER_S = 0.5
+"""Seconds after the first signal from which on Ctrl-C counts as a second one: a shell or a process manager may pass on
+the first a second time."""
+
+
 class Stopping:
     def __init__(self, grace: timedelta) -> None:
         self._grace = grace.total_seconds()
         self._asked = asyncio.Event()
+        self._at_once = asyncio.Event()
         self._gone_by = math.inf  # by when the worker ends, even without the store, by time.monotonic
 
     @property
     def is_asked(self) -> bool:
         return self._asked.is_set()
 
-    def ask(self) -> None:
+    def ask(self, *, now: bool = False) -> None:
+        """Asks for the stop; with *now*, without any grace, even if a stop within the grace was asked for before."""
         if not self.is_asked:
             self._gone_by = time.monotonic() + self._grace + FINAL_SETTLE_S
+        if now:
+            self._gone_by = min(self._gone_by, time.monotonic() + FINAL_SETTLE_S)
+            self._at_once.set()
         self._asked.set()
+
+    async def unless_at_once(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs the work to its end, or until somebody asks for the stop without any grace."""
+        working, asking = asyncio.create_task(work), asyncio.create_task(self._at_once.wait())
+        try:
+            await asyncio.wait({working, asking}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_tasks(working, asking)
 
     async def wait(self, seconds: float = math.inf) -> bool:
         """Waits until somebody asks for the stop, that many seconds at most; returns whether somebody has."""
@@ -82,3 +101,17 @@ async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=LAST_CYCLE_S)
+
+
+def signal_handlers(stop: Callable[[bool], None]) -> Mapping[signal.Signals, Callable[[], None]]:
+    """What a process does at SIGTERM and SIGINT: it calls *stop*. The argument is True at a second Ctrl-C: then nothing
+    is waited for."""
+    first: list[float] = []
+
+    def handle(number: signal.Signals) -> None:
+        now = time.monotonic()
+        again = number is signal.SIGINT and bool(first) and now - first[0] >= SECOND_CTRL_C_AFTER_S
+        first.append(now)
+        stop(again)
+
+    return {number: lambda number=number: handle(number) for number in (signal.SIGTERM, signal.SIGINT)}  # type: ignore[misc]

@@ -21,7 +21,7 @@ from duly.engine.destinations.circuit_breaker import CircuitBreaker
 from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.destinations.open_lanes import OpenLanes
 from duly.engine.destinations.preload import Preload
-from duly.engine.drain import drain
+from duly.engine.drain import Tell, drain
 from duly.engine.executor import Executor
 from duly.engine.fairness.fair_queue import FairQueue
 from duly.engine.fairness.lanes import Lanes, share
@@ -43,7 +43,7 @@ from duly.engine.upkeep import Release, beside, sweep
 from duly.errors import StoreUnavailable
 from duly.ports import Horizon, Route, Waker, WorkerStore
 from duly.records.event import Event
-from duly.signals import PassEnded, Signals, WorkerStarted, WorkerStopped
+from duly.signals import PassEnded, Signals, WorkerDraining, WorkerStarted, WorkerStopped
 
 QUIET_RECHECK = timedelta(milliseconds=50)
 """How long a worker with running events waits before it looks again whether an interrupted event can be delivered."""
@@ -205,9 +205,13 @@ class Worker:
             try:
                 await self.stopping.limits(loop.run())
             except asyncio.CancelledError:
-                self._drained(await drain(loop.executor, loop.lookahead, self.stopping, NOW))
+                self._drained(await self._drain(loop, NOW))
                 raise
-            self._drained(await drain(loop.executor, loop.lookahead, self.stopping, self._settings.shutdown_grace))
+            self._drained(await self._drain(loop, self._settings.shutdown_grace))
+
+    async def _drain(self, loop: Loop, grace: timedelta) -> int:
+        tell: Tell = lambda *what: self._signals.emit(WorkerDraining(self.name, *what))  # noqa: E731 - one line
+        return await drain(loop.executor, loop.lookahead, self.stopping, grace, tell)
 
     def _drained(self, given_back: int) -> None:
         self._tally.look(idle=True)
@@ -224,17 +228,17 @@ class Worker:
                     await self.stopping.limits(run_one_pass(loop))
                 except BaseException as error:  # no event may stay claimed after any error
                     grace = NOW if isinstance(error, asyncio.CancelledError) else self._settings.shutdown_grace
-                    await drain(loop.executor, loop.lookahead, self.stopping, grace)
+                    await self._drain(loop, grace)
                     raise
                 if self.stopping.is_asked:
-                    await drain(loop.executor, loop.lookahead, self.stopping, self._settings.shutdown_grace)
+                    await self._drain(loop, self._settings.shutdown_grace)
         finally:
             if over is not None:
                 over.cancel()
         return self._tally.end(time.monotonic())
 
-    def stop(self) -> None:
-        self.stopping.ask()
+    def stop(self, *, now: bool = False) -> None:
+        self.stopping.ask(now=now)
         self._wake()
 
     def _wake(self) -> None:

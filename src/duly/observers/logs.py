@@ -37,6 +37,7 @@ from duly.signals import (
     Skipped,
     StoreDown,
     StoreUp,
+    WorkerDraining,
     WorkerStarted,
     WorkerStopped,
 )
@@ -80,6 +81,19 @@ def _pass_ended(signal: PassEnded) -> None:
         greatest_lateness=_seconds(signal.greatest_lateness),
         recovery=signal.recovery,
         duration=_seconds(signal.duration),
+    )
+
+
+def _draining(signal: WorkerDraining) -> None:
+    _tell(
+        logging.INFO,
+        "worker.draining",
+        worker=signal.worker,
+        running=sum(signal.types.values()),
+        types=", ".join(f"{type} {count}" for type, count in sorted(signal.types.items())),
+        oldest=_seconds(signal.oldest),
+        left=_seconds(signal.left),
+        hint="they may end until then; a second Ctrl-C gives them back at once",
     )
 
 
@@ -178,6 +192,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     ClockStepped: _clock_stepped,
     PassEnded: _pass_ended,
     WorkerStarted: lambda s: _tell(logging.INFO, "worker.started", worker=s.worker, lanes=list(s.lanes)),
+    WorkerDraining: _draining,
     WorkerStopped: lambda s: _tell(logging.INFO, "worker.stopped", worker=s.worker, given_back=s.given_back),
 }
 

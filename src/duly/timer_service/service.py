@@ -9,7 +9,6 @@ import contextlib
 import logging
 import os
 import random
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from duly.channels.http.payload_format import JSON
 from duly.config import read_settings, redacted
 from duly.duly import Duly
 from duly.engine.destinations.broker_health import BrokerHealth
+from duly.engine.stopping import signal_handlers
 from duly.errors import BadSetting, Misuse
 from duly.ports import Channel, Commands, Reachable, SlowToStart
 from duly.records.event import Event
@@ -189,19 +189,19 @@ class TimerService:
         for end in ends:
             raise end
 
-    def stop(self) -> None:
+    def stop(self, now: bool = False) -> None:
         self._stopping = True
         self._told_to_stop.set()
-        self.duly.stop()
+        self.duly.stop(now=now)
 
     @contextlib.contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
         """Stops the service on SIGTERM and SIGINT, from the first attempt to connect until the last command is
         stored."""
         loop, caught = asyncio.get_running_loop(), []
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number, handler in signal_handlers(self.stop).items():
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # this system or thread has none
-                loop.add_signal_handler(number, self.stop)
+                loop.add_signal_handler(number, handler)
                 caught.append(number)
         try:
             yield

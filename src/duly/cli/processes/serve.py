@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +18,7 @@ from duly.config import Settings, read_settings
 from duly.decide.targets.addresses import is_loopback
 from duly.duly import Duly
 from duly.engine.faults.store_backoff import StoreBackoff
+from duly.engine.stopping import signal_handlers
 from duly.errors import BadSetting, Misuse, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -155,14 +155,16 @@ async def _warn_without_keys(duly: Duly) -> None:
 def _stopped_by_signals(duly: Duly, server: "uvicorn.Server") -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
-    def stop() -> None:
+    def stop(now: bool) -> None:
         server.should_exit = True
-        duly.stop()
+        server.force_exit = server.force_exit or now
+        duly.stop(now=now)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+    handlers = signal_handlers(stop)
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in handlers:
             loop.remove_signal_handler(number)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from duly.backoff import Backoff
+from duly.engine.stopping import signal_handlers
 from duly.observers.logs import Line
 
 log = logging.getLogger("duly")
@@ -38,8 +39,8 @@ class Processes:
     async def run(self) -> None:
         """Returns when all processes have ended."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+        for number, handler in signal_handlers(self.stop).items():
+            loop.add_signal_handler(number, handler)
         # A pipe to which nothing is written. When this process ends, even by SIGKILL, its end closes, and the children
         # notice.
         self._lifeline, self._held = os.pipe()
@@ -50,10 +51,11 @@ class Processes:
             hurry = loop.call_later(self._patience, self._kill)
         hurry.cancel()
 
-    def stop(self) -> None:
+    def stop(self, now: bool = False) -> None:
+        """Lets the processes drain; with *now*, passes a second Ctrl-C on to them."""
         self._stopping.set()
         for child in self._children:
-            _signal(child, signal.SIGTERM)
+            _signal(child, signal.SIGINT if now else signal.SIGTERM)
 
     def _kill(self) -> None:
         for child in self._children:
