@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import duly
 from tests.cli.conftest import Shell, Spawn
 
 WRONG_USE = [
@@ -220,6 +223,22 @@ def test_importing_duly_brings_neither_command_line_nor_postgres() -> None:
     code = f"import duly, sys; duly.Duly('sqlite://'); print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_version_is_told_without_asyncio_stores_or_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "duly", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{duly.__version__}\n"
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "duly" in loaded
+    heavy = ("asyncio", "apsw", "asyncpg", "msgspec", "cyclopts", "rich", "duly.stores", "duly.cli", "duly.duly")
+    assert not {name for name in loaded for package in heavy if name == package or name.startswith(f"{package}.")}
+
+
+def test_the_command_duly_is_the_same_as_the_module() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    assert tomllib.loads(project.read_text())["project"]["scripts"] == {"duly": "duly.__main__:main"}
 
 
 def test_commands_on_sqlite_do_not_need_the_postgres_driver() -> None:
