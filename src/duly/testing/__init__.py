@@ -1,8 +1,12 @@
-"""Tools to test code that uses Duly: a clock that the test moves, and a channel that records events."""
+"""Tools to test code that uses Duly: a clock that the test moves, a channel that records events, and builders of users
+and events."""
 
 from datetime import UTC, datetime, timedelta
 
 from duly.records.event import Delivered, Event, Outcome
+from duly.testing.builders import EventBuilder, UserBuilder
+
+__all__ = ["EventBuilder", "ManualClock", "Recorder", "UserBuilder"]
 
 
 class ManualClock:
