@@ -88,7 +88,7 @@ async def what_parking_asks(tx: AnyTransaction, clock: ManualClock) -> AsyncIter
     assert not await tx.is_awaited("default", "https://nobody.example")
     yield "is_awaited by none", {"events_parked"}, 1
     assert not await tx.is_retried_later("default", "https://nobody.example", "webhook", 100)
-    yield "is_retried_later", {"events_fresh"}, 100
+    yield "is_retried_later", {"events_ready"}, 100
     assert await tx.unpark("default", BIG)
     yield "unpark", {"destinations_pkey"}, 1
     for _ in range(2):
@@ -162,7 +162,7 @@ async def test_sqlite_steps_through_no_table_of_a_hundred_thousand_held_events(
 INDEXES = {
     "claim_probe": "events_parked",
     "is_awaited": "events_parked",
-    "is_retried_later": "events_fresh",
+    "is_retried_later": "events_ready",
     "release_parked": "events_parked",
     "hold_claimed": "sqlite_autoindex_destinations_1",
     "destinations": "sqlite_autoindex_destinations_1",

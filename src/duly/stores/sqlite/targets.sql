@@ -27,12 +27,7 @@ DELETE FROM targets WHERE tenant = :tenant AND name = :target RETURNING id
 -- destinations, because every event would pay for it, and this runs only when a target is deleted.
 SELECT count(*) FROM (
     SELECT 1 FROM (
-        SELECT tenant, destination FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
-        ORDER BY ready LIMIT :examine
-    ) AS soon WHERE tenant = :tenant AND destination = :destination
-    UNION ALL
-    SELECT 1 FROM (
-        SELECT tenant, destination FROM events WHERE lane = :lane AND head AND ready IS NOT NULL
+        SELECT tenant, destination FROM events WHERE lane = :lane AND unsettled = 0 AND ready IS NOT NULL
         ORDER BY ready LIMIT :examine
     ) AS soon WHERE tenant = :tenant AND destination = :destination
     UNION ALL
@@ -161,9 +156,9 @@ SELECT EXISTS (SELECT 1 FROM events
 -- index of destinations: see aimed_at. It runs when a probe is due and nothing is held.
 SELECT EXISTS (
     SELECT 1 FROM (
-        SELECT tenant, destination, due FROM events WHERE lane = :lane AND unsettled = 0 AND NOT head AND ready IS NOT NULL
+        SELECT tenant, destination, due, head FROM events WHERE lane = :lane AND unsettled = 0 AND ready IS NOT NULL
         ORDER BY ready LIMIT :examine
-    ) AS soon WHERE tenant = :tenant AND destination = :destination AND due <= :now
+    ) AS soon WHERE tenant = :tenant AND destination = :destination AND NOT head AND due <= :now
 )
 
 -- name: hold_claimed
