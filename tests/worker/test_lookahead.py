@@ -84,6 +84,21 @@ async def test_with_a_lookahead_a_schedule_goes_on_and_is_punctual(url: str) -> 
     assert all(punctual.fired[event.id] >= event.due for event in punctual.events)
 
 
+async def test_each_event_of_a_schedule_is_claimed_ahead(url: str) -> None:
+    """Also the next one, which is planted while the worker sleeps towards the end of the reservation of the first."""
+    duly = Duly(url, lookahead="500ms", poll_interval="1h")
+    punctual = Punctual(duly)
+
+    def in_a_row() -> bool:
+        """A machine that stalls may delay one of them."""
+        ahead = [event.claimed is not None and event.claimed < event.due for event in punctual.events]
+        return any(all(ahead[n : n + 5]) for n in range(len(ahead) - 4))
+
+    async with duly, working(duly):
+        await duly.every("often", every("1s"), "task")
+        await until(in_a_row, "five in a row were claimed ahead")
+
+
 async def test_an_event_cancelled_while_it_is_reserved_is_not_fired(url: str) -> None:
     duly = Duly(url, lookahead="500ms")
     punctual = Punctual(duly)

@@ -258,7 +258,15 @@ class Worker:
             store, self._routes, fair_queue, destinations, claimant, backoff, self._tally, self.stopping, self._wake
         )
         lookahead = Lookahead(
-            store, claimant, settings.lookahead, settings.batch_size, executor.start, heads, backoff, signals
+            store,
+            claimant,
+            settings.lookahead,
+            settings.batch_size,
+            executor.start,
+            self._wake,
+            heads,
+            backoff,
+            signals,
         )
         executor.also_renew(lookahead)
         clock = StoreClock(store, settings.lease, signals, executor.renew_leases_now)

@@ -70,6 +70,7 @@ class Lookahead:
         span: timedelta,
         most: int,
         fire: Callable[[list[Event], float], None],
+        wake: Callable[[], None],
         heads: CarefulHeads,
         store_backoff: StoreBackoff,
         signals: Signals,
@@ -78,6 +79,7 @@ class Lookahead:
         self._span = span  # how long before they are due events are reserved; none are if it is zero
         self._most = most  # reservations at the same time
         self._fire, self._heads, self._signals, self._store_backoff = fire, heads, signals, store_backoff
+        self._wake = wake  # the worker's loop, whose horizon has only the reserved head, and not its successor
         self._held: list[tuple[float, Reserved]] = []  # reservations, with the time of their claim, by time.monotonic
         self._starting: list[Reserved] = []
         self._poised: list[Poised] = []
@@ -174,7 +176,9 @@ class Lookahead:
         sent = steady()
         events, now = await self._store.start(reserved, _ending_within(), self._lease, self._worker)
         at = time.monotonic()
-        self._heads.successors.add(events.planted)
+        if events.planted:
+            self._heads.successors.add(events.planted)
+            self._wake()
         if self._signals.wanted(Claimed):
             for event in events:
                 self._signals.emit(Claimed(event, self._worker))
