@@ -257,17 +257,7 @@ class Worker:
         executor = Executor(
             store, self._routes, fair_queue, destinations, claimant, backoff, self._tally, self.stopping, self._wake
         )
-        lookahead = Lookahead(
-            store,
-            claimant,
-            settings.lookahead,
-            settings.batch_size,
-            executor.start,
-            self._wake,
-            heads,
-            backoff,
-            signals,
-        )
+        lookahead = Lookahead(store, claimant, settings, executor.start, self._wake, heads, backoff, signals)
         executor.also_renew(lookahead)
         clock = StoreClock(store, settings.lease, signals, executor.renew_leases_now)
         open_lanes = OpenLanes(lanes, self._routes, store, signals, self._wake, wait_for_libraries=not ticks)

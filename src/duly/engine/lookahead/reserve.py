@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from duly.config import Settings
 from duly.engine.faults.boot_clock import steady
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.lookahead.timerfd import TimerFd
@@ -67,8 +68,7 @@ class Lookahead:
         self,
         store: ClaimPath,
         claimant: Claimant,
-        span: timedelta,
-        most: int,
+        settings: Settings,
         fire: Callable[[list[Event], float], None],
         wake: Callable[[], None],
         heads: CarefulHeads,
@@ -76,8 +76,8 @@ class Lookahead:
         signals: Signals,
     ) -> None:
         self._store, self._worker, self._lease = store, claimant.worker, claimant.lease
-        self._span = span  # how long before they are due events are reserved; none are if it is zero
-        self._most = most  # reservations at the same time
+        self._span = settings.lookahead  # how long before they are due events are reserved; none are if it is zero
+        self._most = settings.batch_size  # reservations at the same time
         self._fire, self._heads, self._signals, self._store_backoff = fire, heads, signals, store_backoff
         self._wake = wake  # the worker's loop, whose horizon has only the reserved head, and not its successor
         self._held: list[tuple[float, Reserved]] = []  # reservations, with the time of their claim, by time.monotonic
