@@ -34,11 +34,14 @@ class OwnChecks:
             )
         self._of.setdefault(type, []).append(check)
 
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
     def problems(self, timer: Timer, others: Sequence[Problem] = ()) -> list[Problem]:
         """The problems that all checks of the timer's type find. A check that raises is a problem too, unless the timer
         has *others*: then the check was given what it could not expect."""
         found: list[Problem] = []
-        for check in self._of.get(timer.type, ()) if self._of and isinstance(timer.type, str) else ():
+        for check in self._of.get(timer.type, ()) if isinstance(timer.type, str) else ():
             try:
                 told = check(timer)
                 found += [_problem(one, check) for one in ((told,) if isinstance(told, str) else told or ())]
@@ -56,10 +59,10 @@ class CheckedChannels(dict[str, C]):
         self.own_checks = own_checks
 
 
-def own_problems(timer: Timer, channels: Collection[str], others: Sequence[Problem] = ()) -> list[Problem]:
-    """The problems of a timer by the checks that belong to these channels, if they have any."""
+def checks_of(channels: Collection[str]) -> OwnChecks | None:
+    """The checks that belong to these channels; None if there are none."""
     checks: OwnChecks | None = getattr(channels, "own_checks", None)
-    return [] if checks is None else checks.problems(timer, others)
+    return checks or None
 
 
 def _problem(told: object, check: Check) -> Problem:

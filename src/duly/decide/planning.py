@@ -7,7 +7,7 @@ from operator import attrgetter
 import msgspec
 
 from duly.decide.checks import name_problems, timer_problems, write_json
-from duly.decide.own_checks import own_problems
+from duly.decide.own_checks import OwnChecks, checks_of
 from duly.decide.retry import DEFAULT, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
@@ -31,8 +31,9 @@ def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -
     problems: list[Problem] = []
     kinds: Kinds = {}
     via: str | None = getattr(channels, "via", None)  # the origin, for timers of an HTTP request
+    checks = checks_of(channels)
     for index, (timer, new_id) in enumerate(zip(timers, new_ids(len(timers)), strict=True)):
-        made = _made(timer, new_id, channels, kinds, via)
+        made = _made(timer, new_id, channels, kinds, via, checks)
         if isinstance(made, NewEvent):
             planned.append(made)
         elif isinstance(timers, tuple) and len(timers) == 1:
@@ -45,7 +46,7 @@ def plan(timers: Sequence[object], channels: Collection[str], new_ids: NewIds) -
 
 
 def _made(
-    timer: object, new_id: str, channels: Collection[str], kinds: Kinds, via: str | None
+    timer: object, new_id: str, channels: Collection[str], kinds: Kinds, via: str | None, checks: OwnChecks | None
 ) -> NewEvent | list[Problem]:
     if not isinstance(timer, Timer):
         return [Problem("", f"expected a Timer, not {type(timer).__name__}")]
@@ -53,15 +54,15 @@ def _made(
     target = None if timer.target is None else write_json(timer.target, "target")
     if isinstance(payload, Problem) or isinstance(target, Problem) or _own_problems(timer):
         unwritten = [written for written in (payload, target) if isinstance(written, Problem)]
-        return _with_own([*timer_problems(timer, channels), *unwritten], timer, channels)
+        return _with_own([*timer_problems(timer, channels), *unwritten], timer, checks)
     kind = (timer.type, timer.tenant, target, id(timer.retry))
     common = _known(kind, kinds)
     if common is None:
         if found := list(timer_problems(timer, channels)):
-            return _with_own(found, timer, channels)
+            return _with_own(found, timer, checks)
         retry = None if timer.retry is DEFAULT else retry_text(timer.retry)
         common = kinds[kind] = lane_of(timer.type, timer.target), retry, destination_of(timer.target)
-    if own := own_problems(timer, channels):
+    if checks is not None and (own := checks.problems(timer)):
         return own
     lane, retry, destination = common
     due = timer.due
@@ -83,8 +84,8 @@ def _made(
     return event if spans_of(timer) == NO_SPANS else _with_spans(event, timer, channels)
 
 
-def _with_own(found: list[Problem], timer: Timer, channels: Collection[str]) -> list[Problem]:
-    return [*found, *own_problems(timer, channels, found)]
+def _with_own(found: list[Problem], timer: Timer, checks: OwnChecks | None) -> list[Problem]:
+    return found if checks is None else [*found, *checks.problems(timer, found)]
 
 
 def _with_spans(event: NewEvent, timer: Timer, channels: Collection[str]) -> NewEvent | list[Problem]:

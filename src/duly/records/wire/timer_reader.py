@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.decide.checks import timer_problems, write_json
-from duly.decide.own_checks import own_problems
+from duly.decide.own_checks import checks_of
 from duly.decide.retry import DEFAULT, Retry, parse_retry
 from duly.errors import Invalid, Problem
 from duly.records.event import TIMER_SPANS as SPANS
@@ -46,7 +46,8 @@ def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str
         payload = write_json(timer.payload, "payload")
         problems += [problem for problem in timer_problems(timer, channels) if problem.path != "due"]
         problems += [payload] if isinstance(payload, Problem) else []
-        problems += [problem for problem in own_problems(timer, channels, problems) if problem.path != "due"]
+        checks = checks_of(channels)
+        problems += [one for one in checks.problems(timer, problems) if one.path != "due"] if checks else []
         raise Invalid(problems)
     return timer
 
