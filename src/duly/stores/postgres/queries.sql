@@ -156,29 +156,41 @@ id, head, due, series, next_state, next_occurrence, next_data, ordinary_until
 planted AS (
     INSERT INTO duly.events ({succeed columns}, id, head, occurrence, scheduled, due, ready, created)
     SELECT {succeed columns}, successor, true, next_occurrence, next_scheduled, next_due, next_due, {now}
-    FROM e WHERE successor IS NOT NULL
+    FROM taken WHERE successor IS NOT NULL
 )
 
 -- fragment: take
 -- Claims the picked events. Heads to decide about are only reserved: until the lease ends, no other worker takes them.
-e AS (
+-- (Timers apart from heads: without the columns that only heads need, claiming one costs the server a sixth less. They
+-- are selected by their ids alone, so that no wrong estimate of their number can turn the update into a scan.)
+timers AS (
+    UPDATE duly.events AS e
+    SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = {now},
+        ready = {now} + :lease::bigint * {us}
+    WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE NOT head))
+    RETURNING {e.claimed}
+), taken AS (
     UPDATE duly.events AS e
     SET status = CASE WHEN careful THEN 'PENDING' ELSE 'PROCESSING' END, version = version + 1,
         unsettled = CASE WHEN careful THEN 0 ELSE 1 END, worker = :worker,
         claimed = CASE WHEN careful THEN claimed ELSE {now} END, ready = {now} + :lease::bigint * {us}, head = careful,
-        next_state = CASE WHEN careful THEN next_state WHEN head THEN 'planted' END
-    FROM picked WHERE e.id = picked.id
-    RETURNING e.*, CASE WHEN NOT e.head AND e.next_state IS NOT NULL THEN {successor} END AS successor
+        next_state = CASE WHEN careful THEN next_state ELSE 'planted' END
+    FROM picked WHERE picked.head AND e.id = picked.id
+    RETURNING e.*, CASE WHEN NOT careful THEN {successor} END AS successor
 ),
-{planting}
-SELECT {e.claimed}, e.successor::text, (SELECT {micros})
+{planting}, claims AS (
+    SELECT timers.*, NULL::text AS successor FROM timers
+    UNION ALL
+    SELECT {e.claimed}, e.successor::text FROM taken AS e
+)
+SELECT claims.*, (SELECT {micros})
 -- Instants that are the same for all rows are not returned with each row: a driver takes 1 µs to read one.
 
 -- fragment: oldest
 -- Oldest first in each lane, starting where the last claim ended: while somebody holds a transaction open, the index
 -- still has the entries of all events that were claimed since.
 WITH picked AS MATERIALIZED (
-    SELECT events.id, {careful} AS careful
+    SELECT events.id, events.head, {careful} AS careful
     FROM unnest(:lane::text[], :free::int[], :since::timestamptz[]) AS room (lane, free, since)
     CROSS JOIN LATERAL (
         SELECT {judged} FROM duly.events
@@ -192,7 +204,7 @@ WITH picked AS MATERIALIZED (
 -- name: claim
 {oldest},
 {take}
-FROM e
+FROM claims
 
 -- name: claim_with_horizon
 -- Also returns when the next events of these lanes become ready, as the `horizon` does, so that a worker needs no second
@@ -202,19 +214,19 @@ FROM e
 {take},
 (SELECT (extract(epoch FROM least(min((
     SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled = 0 AND ready > {now}
-    ORDER BY ready LIMIT 1)), (SELECT min(next_due) FROM e WHERE successor IS NOT NULL))) * 1000000)::bigint
+    ORDER BY ready LIMIT 1)), (SELECT min(next_due) FROM taken WHERE successor IS NOT NULL))) * 1000000)::bigint
  FROM unnest(:lane::text[]) AS wanted (lane)),
 (SELECT (extract(epoch FROM min((
     SELECT ready FROM duly.events WHERE lane = wanted.lane AND unsettled > 0 AND ready IS NOT NULL
     AND ready >= coalesce(:leased::timestamptz, '-infinity') ORDER BY ready LIMIT 1))) * 1000000)::bigint
  FROM unnest(:lane::text[]) AS wanted (lane))
-FROM e
+FROM claims
 
 -- name: claim_these
 -- The events that can still be claimed, in the given order. (The first comparison is with an expression over the given
 -- ids, so that the planner does not use an index of ready events to find them.)
 WITH picked AS MATERIALIZED (
-    SELECT events.id, {careful} AS careful FROM (
+    SELECT events.id, events.head, {careful} AS careful FROM (
         SELECT {judged} FROM unnest(:ids::uuid[]) WITH ORDINALITY AS wanted (wanted, nth)
         JOIN duly.events ON events.id = wanted
         WHERE events.unsettled = CASE WHEN wanted IS NOT NULL THEN 0 END AND events.ready <= {as_of}
@@ -225,7 +237,7 @@ WITH picked AS MATERIALIZED (
     ) AS events
 ),
 {take}
-FROM e
+FROM claims
 
 -- fragment: others
 (tenant, coalesce(destination, '')) NOT IN (SELECT * FROM unnest(:tenant::text[], :destination::text[])) AS other
@@ -286,7 +298,7 @@ WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', tru
     WHERE events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us}
       AND (SELECT done FROM at_once) = 'off'
     FOR UPDATE OF events
-), e AS (
+), taken AS (
     UPDATE duly.events AS e
     SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}, head = false,
         next_state = CASE WHEN head THEN 'planted' END
@@ -295,7 +307,7 @@ WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', tru
 ),
 {planting}
 SELECT {e.claimed}, e.successor::text, (SELECT {micros}), {clock}
-FROM e
+FROM taken AS e
 
 -- name: start_again
 -- Restores starts that the server has lost in a crash: the event is as its reservation left it, and a head gets its
@@ -313,7 +325,7 @@ WITH picked AS MATERIALIZED (
           SELECT FROM duly.events AS there WHERE there.series = events.series AND there.occurrence = events.next_occurrence
       )) IS NOT TRUE)
     FOR UPDATE OF events
-), e AS (
+), taken AS (
     UPDATE duly.events AS e
     SET status = 'PROCESSING', unsettled = 1, claimed = picked.claimed, head = false,
         next_state = CASE WHEN head THEN 'planted' END
@@ -321,7 +333,7 @@ WITH picked AS MATERIALIZED (
     RETURNING e.*, CASE WHEN e.next_state IS NOT NULL THEN {successor} END AS successor
 ),
 {planting}
-SELECT e.id::text FROM e
+SELECT e.id::text FROM taken AS e
 
 -- name: note_forgotten
 -- Records claims that neither the event nor the journal has, and that can no longer be settled: the next delivery will

@@ -88,9 +88,10 @@ SELECT {event} FROM events WHERE tenant = :tenant AND key = :key AND status <> '
 
 -- fragment: take
 -- Claims events. Heads to decide about are only reserved: until the lease ends, no other worker takes them.
+-- (`iif` around each: as a plain value, SQLite would evaluate all of it also for timers.)
 UPDATE events
 SET status = iif({careful}, 'PENDING', 'PROCESSING'), version = version + 1, unsettled = iif({careful}, 0, 1),
-    worker = :worker, claimed = iif({careful}, claimed, :now), ready = :now + :lease, head = {careful},
+    worker = :worker, claimed = iif({careful}, claimed, :now), ready = :now + :lease, head = iif({careful}, 1, 0),
     next_state = CASE WHEN {careful} THEN next_state WHEN head THEN 'planting' END
 
 -- fragment: planting
