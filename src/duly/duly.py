@@ -24,8 +24,8 @@ from duly.engine.stopping import signal_handlers
 from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
-from duly.ports import Added, Channel, Clock, Route, Transaction
-from duly.records.event import Event, NewEvent, Timer, TimerOptions
+from duly.ports import Added, Channel, Clock, CreatedEvent, Route, Transaction
+from duly.records.event import Event, Timer, TimerOptions
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
@@ -175,7 +175,7 @@ class Duly:
             self._logged = True
             observe_with_logs(self._signals)
 
-    def _tell_created(self, events: Sequence[Event | NewEvent]) -> None:
+    def _tell_created(self, events: Sequence[CreatedEvent]) -> None:
         if self._signals.wanted(Created):
             ids: dict[tuple[str, str], list[str]] = {}
             for event in events:

@@ -1,11 +1,13 @@
 """``Created`` is told of every event that comes into being, whoever asked for it, once that is committed."""
 
 import contextlib
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
 from duly import Duly, Timer, cron, every
+from duly.engine.series.successors import Successors
 from duly.signals import Created
 from duly.testing import ManualClock
 from tests.api.greeting import greetings
@@ -63,6 +65,20 @@ async def test_observers_are_told_of_created_heads_triggers_and_backfills(
     assert heard.counts() == {("report", "acme"): 3}
     await app.schedules.skip("daily", tenant="acme")
     assert heard.counts() == {("report", "acme"): 1}
+
+
+async def test_a_head_that_a_claim_plants_is_told_though_it_is_never_completed(
+    app: Duly, heard: Heard, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: Successors, __: Sequence[str]) -> None: ...
+
+    monkeypatch.setattr(Successors, "_complete", fail)
+    await app.every("hourly", every("1h", start=START), "report")
+    heard.clear()
+    for hour in (1, 2, 3):
+        clock.set(START + hour * HOUR)
+        await app.tick()
+        assert heard.counts() == {("report", "default"): 1}
 
 
 async def test_an_occurrence_that_is_passed_over_was_never_created(app: Duly, heard: Heard, clock: ManualClock) -> None:

@@ -24,6 +24,7 @@ from duly.ports.claiming import (
     Horizon,
     KnownFrontier,
     LookaheadPort,
+    PlantedHead,
     Reserved,
     ScanRequest,
     ScanResult,
@@ -62,7 +63,7 @@ from duly.ports.targets import (
     TargetTransaction,
 )
 from duly.ports.timers import Added, TimerPort, TimerStore
-from duly.ports.transactions import Clock, Clocked, Creations, Health, Notes, Transaction, Waker
+from duly.ports.transactions import Clock, Clocked, CreatedEvent, Creations, Health, Notes, Transaction, Waker
 from duly.ports.users import UserHeadPort, UserPort, UserStore, UserTransaction
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "Clocked",
     "Command",
     "Commands",
+    "CreatedEvent",
     "Creations",
     "CutShort",
     "DeadLetter",
@@ -118,6 +120,7 @@ __all__ = [
     "Page",
     "ParkingPort",
     "PassedOverPort",
+    "PlantedHead",
     "RateAllowance",
     "Reachable",
     "ReplanPort",

@@ -19,6 +19,14 @@ class Horizon(NamedTuple):
     alone: timedelta | None  # events that a crash interrupted, each of which is delivered alone
 
 
+class PlantedHead(NamedTuple):
+    """A head that a claim has planted. It does not carry its successor yet."""
+
+    id: str
+    tenant: str
+    type: str
+
+
 class ClaimedEvents(list[Event]):
     """The events that a claim took, by due time, and what it found beside them."""
 
@@ -26,12 +34,12 @@ class ClaimedEvents(list[Event]):
         self,
         events: Iterable[Event] = (),
         careful: Sequence[Event] = (),
-        planted: Sequence[str] = (),
+        planted: Sequence[PlantedHead] = (),
         horizon: Horizon | None = None,
     ) -> None:
         super().__init__(events)
         self.careful = careful  # heads that are reserved, and not claimed: something has to be decided about them
-        self.planted = planted  # the ids of the new heads, which do not carry their successors yet
+        self.planted = planted
         self.horizon = horizon  # if it was asked for, and the claim found anything
 
     @property

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from duly.records.event import Event, NewEvent
-
 
 class Clock(Protocol):
     """A replacement for the store's own clock; tests move it."""
@@ -29,10 +27,23 @@ class Clocked(Protocol):
         """The store's clock, which decides what is due and which lease has expired."""
 
 
+class CreatedEvent(Protocol):
+    """A new event, as far as listeners are told of it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def tenant(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+
 class Creations(Protocol):
     """Announces new events to listeners after the commit."""
 
-    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+    def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         """Announces these created events to listeners, as soon as they are committed."""
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from duly.records.event import Event, NewEvent
+from duly.ports import CreatedEvent
 
-Told = Callable[[Sequence[Event | NewEvent]], None]
+Told = Callable[[Sequence[CreatedEvent]], None]
 
 
-def nobody(_: Sequence[Event | NewEvent]) -> None:
+def nobody(_: Sequence[CreatedEvent]) -> None:
     """The listener while nobody has subscribed."""
 
 
@@ -16,9 +16,9 @@ class CreatedEvents:
     """The events that a transaction has created. A savepoint that is rolled back removes its own."""
 
     def __init__(self) -> None:
-        self._events: list[Event | NewEvent] = []
+        self._events: list[CreatedEvent] = []
 
-    def add(self, events: Iterable[Event | NewEvent]) -> None:
+    def add(self, events: Iterable[CreatedEvent]) -> None:
         self._events.extend(events)
 
     @contextmanager

@@ -20,10 +20,12 @@ from duly.ports import (
     Added,
     ClaimedEvents,
     Clock,
+    CreatedEvent,
     CutShort,
     Horizon,
     KnownFrontier,
     Page,
+    PlantedHead,
     Reserved,
     ScanRequest,
     ScanResult,
@@ -112,7 +114,7 @@ class StoreQueries(
     def system_time(self) -> float | None:
         return None
 
-    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+    def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         """Announces nothing by default: on a caller's own connection, the commit is not visible here."""
 
     async def try_writing(self) -> None:
@@ -253,8 +255,8 @@ class StoreQueries(
         return ClaimedEvents(events, careful, planted, horizon)
 
     @abstractmethod
-    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[str]]:
-        """The rows of claimed events, and the ids of the successors that the claim has planted."""
+    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[PlantedHead]]:
+        """The rows of claimed events, and the successors that the claim has planted."""
 
     @abstractmethod
     def of_all_claimed(self, row: Any) -> Sequence[Any]:
@@ -464,7 +466,7 @@ class Autocommit(StoreQueries):
     on_created: Told = staticmethod(nobody)
     """Called with created events, after the commit."""
 
-    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+    def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         if created := list(events):
             self.on_created(created)
 

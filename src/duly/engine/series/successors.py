@@ -15,7 +15,7 @@ from duly.decide.series.successor import carrying
 from duly.engine.series.heads import SlowRuleBudget
 from duly.engine.series.rule_threads import Slices, evaluated
 from duly.errors import StoreUnavailable
-from duly.ports import ClaimPath
+from duly.ports import ClaimPath, PlantedHead
 from duly.records.event import NewEvent
 from duly.records.series import carried
 
@@ -50,10 +50,11 @@ class Successors:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def add(self, heads: Sequence[str]) -> None:
-        """Completes the heads with these ids soon."""
+    def add(self, heads: Sequence[PlantedHead]) -> None:
+        """Announces these heads, and completes them soon."""
+        self._store.tell_created(heads)
         if heads and len(self._waiting) < MOST_WAITING:
-            self._waiting += heads
+            self._waiting += [head.id for head in heads]
             self._added.set()
             self._idle.clear()
 
@@ -90,7 +91,6 @@ class Successors:
 
     async def _complete(self, ids: Sequence[str]) -> None:
         found = await self._store.heads_without_successors(ids)
-        self._store.tell_created(head for head, _ in found)
         completed: list[NewEvent] = []
         slowness, slices = SlowRuleBudget(), Slices()
         for head, schedule in found:

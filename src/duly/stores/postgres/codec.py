@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.decide.fair_share import Candidate
-from duly.ports import Heads, KnownFrontier, ScanResult
+from duly.ports import Heads, KnownFrontier, PlantedHead, ScanResult
 from duly.stores.columns.dialects import POSTGRES
 from duly.stores.columns.readers import EPOCH, RowReaders
 from duly.stores.query_base import Columns
@@ -80,9 +80,10 @@ class PostgresQueries(StoreQueries):
         schedules = [readers.schedule.joined(schedule) for _, *schedule in after]
         return Heads(heads, [schedule for schedule in schedules if schedule is not None], now)
 
-    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[str]]:
-        place = len(self.readers.claimed.columns)
-        return rows, [row[place] for row in rows if row[place] is not None]
+    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[PlantedHead]]:
+        names = [column.name for column in self.readers.claimed.columns]
+        place, tenant, type = len(names), names.index("tenant"), names.index("type")
+        return rows, [PlantedHead(row[place], row[tenant], row[type]) for row in rows if row[place] is not None]
 
     def of_all_claimed(self, row: Any) -> Sequence[Any]:
         of_all: Sequence[Any] = self.readers.claimed.rest(row)[1:]

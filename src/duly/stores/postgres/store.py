@@ -10,8 +10,8 @@ import asyncpg
 
 from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.errors import Misuse, StoreError, StoreUnavailable
-from duly.ports import Clock
-from duly.records.event import Event, NewEvent
+from duly.ports import Clock, CreatedEvent
+from duly.records.event import NewEvent
 from duly.stores.creations import CreatedEvents
 from duly.stores.migrations import pending, require_current
 from duly.stores.postgres.bulk_copy import WORTH_COPYING, BulkCopyQueries, asyncpg_copies, asyncpg_copy
@@ -377,7 +377,7 @@ class PostgresTransaction(BulkCopyQueries):
             return "PostgreSQL: the connection was lost"
         return self._outage
 
-    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+    def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         self.creations.add(events)
 
     def end(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.decide.fair_share import Candidate
-from duly.ports import ClaimedEvents, Heads, KnownFrontier, ScanRequest, ScanResult
+from duly.ports import ClaimedEvents, Heads, KnownFrontier, PlantedHead, ScanRequest, ScanResult
 from duly.stores.columns.dialects import SQLITE
 from duly.stores.columns.readers import EPOCH, RowReaders
 from duly.stores.query_base import Columns
@@ -17,8 +17,9 @@ from duly.stores.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 
-SUCCESSOR_COLUMNS = 2
-"""The columns of the rows that tell which successors a claim has planted: id and due time. A claimed event has more."""
+SUCCESSOR_COLUMNS = 4
+"""The columns of the rows that tell which successors a claim has planted: those of ``PlantedHead``, and the due time. A
+claimed event has more."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -89,8 +90,8 @@ class SqliteQueries(StoreQueries):
         found = await self.schedules(sorted(ids)) if ids else []
         return Heads(heads, found, from_micros(self.readers.event.rest(rows[0])[0] if rows else 0))
 
-    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[str]]:
-        planted = [row[0] for row in rows if len(row) == SUCCESSOR_COLUMNS]
+    def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[PlantedHead]]:
+        planted = [PlantedHead(*row[:-1]) for row in rows if len(row) == SUCCESSOR_COLUMNS]
         return ([row for row in rows if len(row) != SUCCESSOR_COLUMNS], planted) if planted else (rows, planted)
 
     def of_all_claimed(self, row: Any) -> Sequence[Any]:
@@ -103,7 +104,7 @@ class SqliteQueries(StoreQueries):
         claimed = super().read_claims(rows, worker, lease, with_horizon=with_horizon)
         if claimed.planted and claimed.horizon is not None:
             now = self.of_all_claimed(next(row for row in rows if len(row) != SUCCESSOR_COLUMNS))[0]
-            first = timedelta(microseconds=min(row[1] for row in rows if len(row) == SUCCESSOR_COLUMNS) - now)
+            first = timedelta(microseconds=min(row[-1] for row in rows if len(row) == SUCCESSOR_COLUMNS) - now)
             claimed.horizon = claimed.horizon._replace(fresh=min(claimed.horizon.fresh or first, first))
         return claimed
 

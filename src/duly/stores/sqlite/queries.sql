@@ -114,7 +114,7 @@ SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND ready <= {as_of} 
 WHERE id IN ({oldest})
 RETURNING {claimed}, :now;
 {planting}
-RETURNING id, due;
+RETURNING id, tenant, type, due;
 {planted}
 
 -- name: claim_with_horizon
@@ -128,7 +128,7 @@ RETURNING {claimed}, :now,
           (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.unsettled > 0 AND e.ready IS NOT NULL
                        ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes));
 {planting}
-RETURNING id, due;
+RETURNING id, tenant, type, due;
 {planted}
 
 -- name: claim_these
@@ -141,7 +141,7 @@ WHERE id IN (
 )
 RETURNING {claimed}, :now;
 {planting}
-RETURNING id, due;
+RETURNING id, tenant, type, due;
 {planted}
 
 -- name: scan_backlog (read)
@@ -187,7 +187,7 @@ WHERE events.id = mine.id AND events.version = mine.version AND events.ready = m
   AND mine.until <= :now + :ending_within AND NOT {careful}
 RETURNING {claimed}, :now, :now;
 {planting}
-RETURNING id, due;
+RETURNING id, tenant, type, due;
 {planted}
 
 -- name: start_again

@@ -19,8 +19,7 @@ import apsw
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, Misuse, StoreError, StoreUnavailable
 from duly.ids import new_id
-from duly.ports import Clock, Store
-from duly.records.event import Event, NewEvent
+from duly.ports import Clock, CreatedEvent, Store
 from duly.stores.creations import CreatedEvents
 from duly.stores.migrations import migrations, pending, require_current
 from duly.stores.queries import Query
@@ -341,7 +340,7 @@ class SqliteTransaction(SqliteQueries):
             self.ended = True
             self.store.roll_back_soon()
 
-    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+    def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         self.creations.add(events)
 
     @asynccontextmanager

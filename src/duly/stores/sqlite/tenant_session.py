@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from duly.errors import Misuse
-from duly.records.event import Event, NewEvent
+from duly.ports import CreatedEvent
 from duly.stores.queries import Query
 from duly.stores.sqlite.codec import SqliteQueries
 
@@ -43,7 +43,7 @@ class SqliteTenantSession(SqliteQueries):
     def abandon(self) -> None:
         self._transaction.abandon()
 
-    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+    def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         self._transaction.tell_created(events)
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from duly.decide.checks import name_problems
 from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.errors import Invalid, Misuse, NotWritable, StoreError, StoreUnavailable, Unconfirmed
-from duly.ports import Clock
-from duly.records.event import Event, NewEvent
+from duly.ports import Clock, CreatedEvent
 from duly.stores.creations import CreatedEvents
 from duly.stores.postgres.bulk_copy import BulkCopyQueries
 from duly.stores.postgres.copy_rows import Table
@@ -235,7 +234,7 @@ class PostgresTenantSession(BulkCopyQueries):
             await connection.execute(PLANNED_AS_USUAL)
             return rows
 
-    def tell_created(self, events: Iterable[Event | NewEvent]) -> None:
+    def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         if self._autocommits and self._connection is None:
             self.store.tell_created(events)
         else:
