@@ -93,6 +93,7 @@ from duly.records.event import (
 from duly.records.filters import (
     EventFilter as EventFilter,
 )
+from duly.records.results import CancelResult as CancelResult
 from duly.records.schedule import (
     HaltKind as HaltKind,
 )

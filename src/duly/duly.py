@@ -26,6 +26,7 @@ from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, CreatedEvent, Route, Transaction
 from duly.records.event import Event, Timer, TimerOptions
+from duly.records.results import CancelResult
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
@@ -88,8 +89,14 @@ class Duly:
         self._channels = CheckedChannels(
             {**make_channels(self.settings, self.destination_cache), **(channels or {})}, self._own_checks
         )
-        self.events = Events(self.store)
-        self.targets = Targets(self.store, self.destination_cache.forget, self.settings.secret_key, self._signals)
+        self.events = Events(self.store, transaction_of=self.transaction_of)
+        self.targets = Targets(
+            self.store,
+            self.destination_cache.forget,
+            self.settings.secret_key,
+            self._signals,
+            transaction_of=self.transaction_of,
+        )
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
         self.event_types = EventTypes(shipped())
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
@@ -330,6 +337,19 @@ class Duly:
         """Fire repeatedly by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         return await self.schedules.put(name, rule, type, payload, **options)
+
+    async def cancel(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> CancelResult:
+        """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
+        ``nothing``. Does the same as ``events.cancel``."""
+        return await self.events.cancel(id, tenant=tenant, transaction=transaction, by=by, reason=reason)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:

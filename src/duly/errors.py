@@ -78,6 +78,10 @@ class Unconfirmed(StoreUnavailable):
     """The connection was lost during a write: it is unknown whether the store has committed it."""
 
 
+class RowLocked(StoreUnavailable):
+    """Another transaction holds a row for longer than the statement may wait for it."""
+
+
 class NotWritable(StoreUnavailable):
     """The store can be read but not written at the moment: its disk is full, or another process has locked it. Nothing
     of the request has been stored."""

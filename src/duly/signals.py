@@ -141,6 +141,12 @@ class Lost(msgspec.Struct, frozen=True):
     act: str
 
 
+class Cancelled(msgspec.Struct, frozen=True):
+    """A running event was asked to stop, and has ended."""
+
+    event: Event
+
+
 class Skipped(msgspec.Struct, frozen=True):
     """An occurrence of a schedule did not fire, with the reason."""
 

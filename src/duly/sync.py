@@ -8,8 +8,10 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import copy_context
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from duly.engine.series.rule_threads import IN_CALLERS_THREAD
 from duly.errors import Misuse
 from duly.verbs.marks import is_for_doors, only_reads
 
@@ -42,7 +44,7 @@ class Sync:
     """Synchronous verbs. Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a
     plain ``def`` handler it is open already, because the worker's Duly is."""
 
-    VERBS: ClassVar[tuple[str, ...]] = ("at", "after", "put", "add_many", "every", "tick")
+    VERBS: ClassVar[tuple[str, ...]] = ("at", "after", "put", "add_many", "every", "cancel", "tick")
     GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "targets", "keys")
 
     def __init__(self, duly: Asynchronous) -> None:
@@ -220,9 +222,12 @@ def _running_here(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _run_here(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine that never suspends: on a synchronous connection, each step is complete when it returns."""
+    """Runs a coroutine that never waits: on a synchronous connection, each step is complete when it returns."""
+    context = copy_context()
+    context.run(IN_CALLERS_THREAD.set, True)
     try:
-        work.send(None)
+        while context.run(work.send, None) is None:  # it lets others go on, and there are none
+            pass
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
     work.close()

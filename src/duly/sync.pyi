@@ -17,6 +17,7 @@ from duly.records.filters import EventFilter
 from duly.records.history import Entry
 from duly.records.results import (
     Backfilled,
+    CancelResult,
     DeadLetters,
     Discarded,
     Imported,
@@ -53,9 +54,10 @@ class Asynchronous(Protocol):
         """A wrapper of a caller's synchronous connection, in which Duly can run its statements."""
 
 class _Events:
-    def get(self, id: str, *, tenant: str | None = None) -> Event: ...
+    def get(self, id: str, *, tenant: str | None = None) -> Event:
+        """The event with this id or key."""
     def by_key(self, key: str, *, tenant: str = "default") -> Event:
-        """The timer with this key."""
+        """The timer with this key: the open one, or else the latest."""
     def find(
         self,
         spec: Spec | EventFilter | None = None,
@@ -78,13 +80,19 @@ class _Events:
         """Every attempt, interruption and human act, the oldest first."""
     def why(self, id: str, *, tenant: str | None = None) -> Why:
         """Why an event has not fired yet, or did not fire."""
-    def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """Cancel an event."""
-    def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
+    def cancel(
+        self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> CancelResult:
+        """Cancel an event, by its id or key."""
+    def reschedule(
+        self, id: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Event:
         """Move an event that has not started."""
-    def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
+    def replay(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Event:
         """Retry a dead letter, under the same id, with a fresh count of attempts."""
-    def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+    def discard(
+        self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> Event:
         """Discard a dead letter that is not needed any more."""
     def dead_letters(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> DeadLetters:
         """How many dead letters match the spec, and their most frequent kinds: what ``replay_all`` would replay."""
@@ -137,13 +145,21 @@ class _Schedules:
         """The schedules, in the order of tenant and name."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, the oldest first."""
-    def pause(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
+    def pause(
+        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> Schedule:
         """Pause a schedule: none of its events starts any more."""
-    def resume(self, name: str, *, tenant: str = "default", passed: str = ..., by: str = "api") -> Resumed:
+    def resume(
+        self, name: str, *, tenant: str = "default", passed: str = ..., transaction: Any = None, by: str = "api"
+    ) -> Resumed:
         """Resume a schedule."""
-    def reschedule(self, name: str, due: datetime, *, tenant: str = "default", by: str = "api") -> Schedule:
+    def reschedule(
+        self, name: str, due: datetime, *, tenant: str = "default", transaction: Any = None, by: str = "api"
+    ) -> Schedule:
         """Move only the next event; the rule continues after it."""
-    def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
+    def skip(
+        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> Schedule:
         """Skip only the next event."""
     def trigger(
         self,
@@ -151,6 +167,7 @@ class _Schedules:
         *,
         payload: Any = ...,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
         correlation_id: str | None = None,
     ) -> Event:
@@ -164,6 +181,7 @@ class _Schedules:
         limit: int = 100,
         label: str | None = None,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
@@ -180,9 +198,19 @@ class _Schedules:
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
-    def delete(self, name: str, *, tenant: str = "default", expected: str | None = None, by: str = "api") -> int:
+    def delete(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int:
         """Delete a schedule; return how many of its events were cancelled."""
-    def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[ReplannedHead]:
+    def replan(
+        self, *, dry_run: bool = False, transaction: Any = None, by: str = "api"
+    ) -> builtins.list[ReplannedHead]:
         """Move events that have not started to where newer time zone data puts them; return the events that were, or
         with *dry_run* would be, moved."""
 
@@ -228,7 +256,7 @@ class _Users:
         self, rows: Lines, *, tenant: str = "default", by: str = "import", telling: ImportObserver = ...
     ) -> Imported:
         """Add many users, some thousand in each transaction."""
-    def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
+    def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> Refreshed:
         """Update the events of all users to the current event types and delivery time: after a type was added, removed
         or changed."""
 
@@ -246,6 +274,7 @@ class _Targets:
         retry_statuses: Collection[int] | None = None,
         secret: str | None = None,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Store a target, or replace it."""
@@ -256,10 +285,11 @@ class _Targets:
         secret: str | None = None,
         keep: timedelta | str = ...,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Give a webhook's target a new secret."""
-    def reseal(self, *, tenant: str | None = None, by: str = "api") -> Resealed:
+    def reseal(self, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Resealed:
         """Encrypt the secrets of targets with the first key of DULY_SECRET_KEY where an older key encrypted them, so
         that the older key can be removed."""
     def get(self, name: str, *, tenant: str = "default") -> Target: ...
@@ -267,14 +297,24 @@ class _Targets:
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
     ) -> builtins.list[Target]:
         """The targets, in the order of tenant and name."""
-    def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
+    def delete(
+        self, name: str, *, force: bool = False, tenant: str = "default", transaction: Any = None, by: str = "api"
+    ) -> Target:
         """Delete a target."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]: ...
-    def disable(self, destination: str, *, tenant: str = "default", reason: str | None = None, by: str = "api") -> None:
+    def disable(
+        self,
+        destination: str,
+        *,
+        tenant: str = "default",
+        reason: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> None:
         """Send nothing to a destination until it is enabled: its events are held."""
-    def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
+    def enable(self, destination: str, *, tenant: str = "default", transaction: Any = None, by: str = "api") -> int:
         """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
-    def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
+    def probe(self, destination: str, *, tenant: str = "default", transaction: Any = None, by: str = "api") -> None:
         """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
     def limit(
         self,
@@ -283,6 +323,7 @@ class _Targets:
         concurrency: int | None = None,
         rate: float | str | None = None,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Known:
         """Limit how many events go to a destination at once, from each worker, and how many a second, from all
@@ -329,7 +370,7 @@ class _Keys:
 
 class _ClientEvents(_Events):
     def by_key(self, key: str, *, tenant: str | None = None) -> Event:
-        """The timer with this key."""
+        """The timer with this key: the open one, or else the latest."""
     def all(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> Iterator[Event]:
         """Every event that matches the spec, the newest first: ``async for event in duly.events.all(spec)``."""
     def discard_all(
@@ -373,13 +414,33 @@ class _ClientSchedules(_Schedules):
         """Every schedule, in the order of names."""
     def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every human act, the oldest first."""
-    def pause(self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Schedule:
+    def pause(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> Schedule:
         """Pause a schedule: none of its events starts any more."""
-    def resume(self, name: str, *, tenant: str | None = None, passed: str = ..., by: str = "api") -> Resumed:
+    def resume(
+        self, name: str, *, tenant: str | None = None, passed: str = ..., transaction: Any = None, by: str = "api"
+    ) -> Resumed:
         """Resume a schedule."""
-    def reschedule(self, name: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Schedule:
+    def reschedule(
+        self, name: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Schedule:
         """Move only the next event; the rule continues after it."""
-    def skip(self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Schedule:
+    def skip(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> Schedule:
         """Skip only the next event."""
     def trigger(
         self,
@@ -387,6 +448,7 @@ class _ClientSchedules(_Schedules):
         *,
         payload: Any = ...,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
         correlation_id: str | None = None,
         wait: timedelta | float | None = None,
@@ -401,6 +463,7 @@ class _ClientSchedules(_Schedules):
         limit: int = 100,
         label: str | None = None,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
@@ -417,9 +480,17 @@ class _ClientSchedules(_Schedules):
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
-    def delete(self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api") -> int:
+    def delete(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int:
         """Delete a schedule; return how many of its events were cancelled."""
-    def replan(self, *, dry_run: bool = False, by: str = "api") -> NoReturn:
+    def replan(self, *, dry_run: bool = False, transaction: Any = None, by: str = "api") -> NoReturn:
         """Refused over HTTP: it would affect the schedules of all tenants."""
 
 class _ClientUsers(_Users):
@@ -435,7 +506,7 @@ class _ClientUsers(_Users):
         self, rows: Lines, *, tenant: str | None = None, by: str = ..., telling: ImportObserver = ...
     ) -> Imported:
         """Add many users, some thousand in each request."""
-    def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> NoReturn:
+    def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> NoReturn:
         """Refused over HTTP: event types are defined where Duly runs."""
 
 class _ClientTargets(_Targets):
@@ -452,6 +523,7 @@ class _ClientTargets(_Targets):
         retry_statuses: Collection[int] | None = None,
         secret: str | None = None,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Store a target, or replace it."""
@@ -462,6 +534,7 @@ class _ClientTargets(_Targets):
         secret: str | None = None,
         keep: timedelta | str = ...,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Give a webhook's target a new secret."""
@@ -472,15 +545,23 @@ class _ClientTargets(_Targets):
         """The targets, in the order of names."""
     def all(self, *, tenant: str | None = None) -> Iterator[Target]:
         """Every target, in the order of names."""
-    def delete(self, name: str, *, force: bool = False, tenant: str | None = None, by: str = "api") -> Target:
+    def delete(
+        self, name: str, *, force: bool = False, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Target:
         """Delete a target."""
     def disable(
-        self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
+        self,
+        destination: str,
+        *,
+        tenant: str | None = None,
+        reason: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
     ) -> None:
         """Send nothing to a destination until it is enabled: its events are held."""
-    def enable(self, destination: str, *, tenant: str | None = None, by: str = "api") -> int:
+    def enable(self, destination: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> int:
         """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
-    def probe(self, destination: str, *, tenant: str | None = None, by: str = "api") -> None:
+    def probe(self, destination: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> None:
         """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
     def limit(
         self,
@@ -489,13 +570,14 @@ class _ClientTargets(_Targets):
         concurrency: int | None = None,
         rate: float | str | None = None,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Known:
         """Limit how many events go to a destination at once, from each worker, and how many a second, from all
         workers."""
     def known(self, destination: str, *, tenant: str | None = None) -> Known:
         """The limits of a destination, and whether it is parked."""
-    def reseal(self, *, tenant: str | None = None, by: str = "api") -> NoReturn: ...
+    def reseal(self, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> NoReturn: ...
     def history(self, name: str, *, tenant: str | None = None) -> NoReturn: ...
     def destinations(
         self, *, tenant: str | None = None, after: tuple[str, str] = ("", ""), limit: int = ...
@@ -564,6 +646,11 @@ class Sync:
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
         """Fire repeatedly by a rule."""
+    def cancel(
+        self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> CancelResult:
+        """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
+        ``nothing``."""
     def tick(self, *, within: timedelta | str | None = None, signals: bool = False) -> PassEnded:
         """Run everything that is due now, once; return the figures of the pass."""
 
@@ -612,6 +699,11 @@ class SyncClient(Sync):
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
         """Fire repeatedly by a rule."""
+    def cancel(
+        self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> CancelResult:
+        """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
+        ``nothing``."""
     def tick(self, *_: Any, **__: Any) -> NoReturn: ...
     def on(self, *_: Any, **__: Any) -> NoReturn: ...
     def schedule(self, *_: Any, **__: Any) -> NoReturn: ...

@@ -35,7 +35,13 @@ def settled_with(outcome: Outcome) -> Act:
 
 
 async def cancel(app: Duly, clock: ManualClock, event: Event) -> None:
-    await app.events.cancel(event.id)
+    if event.status is not Status.PROCESSING:  # what runs is asked to stop: see ``stop``
+        await app.events.cancel(event.id)
+
+
+async def stop(app: Duly, clock: ManualClock, event: Event) -> None:
+    await app.store.request_stop(event.id, "ada", None)
+    await settled_with(Unreachable("it was cancelled while it ran"))(app, clock, event)
 
 
 async def reschedule(app: Duly, clock: ManualClock, event: Event) -> None:
@@ -64,6 +70,7 @@ ACTS: dict[str, Act] = {
     "fail": settled_with(Rejected("410")),
     "expire": settled_with(Expired()),
     "cancel": cancel,
+    "stop": stop,
     "skip": skip,
     "reschedule": reschedule,
     "replay": replay,

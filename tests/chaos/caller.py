@@ -140,7 +140,7 @@ class Caller:
         _, id = self._pick()
         self._asking(call, event=id)
         cancelled = await self._duly.events.cancel(id, by=call)
-        return {"event": id, "change": str(cancelled.status)}
+        return {"event": id, "change": str(cancelled)}
 
     async def reschedule(self, call: str) -> Answer:
         _, id = self._pick()

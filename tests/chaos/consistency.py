@@ -133,7 +133,7 @@ class Comparison:
             event = self.events.get(id)
             if event is None or id in unsure:
                 continue
-            if change == "CANCELLED":
+            if change == "cancelled":
                 if event.status is not Status.CANCELLED:
                     self.wrong(f"was cancelled, and is {event.status}", id)
             elif due is not None and abs(event.due.timestamp() - due) > 1e-5:

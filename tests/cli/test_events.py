@@ -232,11 +232,26 @@ def test_an_act_that_the_status_does_not_allow_fails_with_the_reason(on: Shell) 
         assert f"cannot {act[0]} event {id}: it is COMPLETED" in done.err
 
 
+def test_duly_cancel_takes_a_key_or_an_id(on: Shell) -> None:
+    id = on.at("+1h", "--type", "greet", "--key", "k")
+    done = on("cancel", "k", "--reason", "paid meanwhile")
+    assert (done.code, done.out) == (0, f"cancelled {id}  greet  CANCELLED\n")
+    again = on("cancel", id)
+    assert again.code == 1
+    assert "does not exist, or was cancelled before" in again.err
+    other = on.at("now", "--type", "greet", "--key", "k")
+    on("tick", "--app", "shop")
+    fired = on("cancel", "k", "--json")
+    assert (fired.code, f"cannot cancel event {other}: it is COMPLETED" in fired.err) == (1, True)
+    assert on("cancel").code == 2
+    assert on("events", "show", "k").code == 0
+
+
 def test_one_refused_id_of_many_does_not_keep_the_others(on: Shell) -> None:
     first, last = (on.at("+1h", "--type", "greet") for _ in range(2))
     done = on("events", "cancel", first, NOBODY, last)
     assert done.code == 1
-    assert done.err == f"duly: there is no event {NOBODY}\n"
+    assert done.err.startswith(f"duly: there is no event '{NOBODY}' to cancel")
     assert [on.show(id)["status"] for id in (first, last)] == ["CANCELLED", "CANCELLED"]
     assert len(done.out.splitlines()) == 2
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Invalid, Misuse, NotFound, OfType, Status, Timer, every
+from duly import Duly, Invalid, Misuse, NotFound, OfType, Timer, every
 from duly.client import Client
 from duly.sync import SyncClient
 from duly.testing import ManualClock
@@ -42,7 +42,8 @@ def test_synchronous_calls_of_a_client_do_what_the_asynchronous_ones_do(sync: Sy
     assert sync.after(HOUR, "y").due == START + HOUR
     assert len(sync.add_many([Timer(START, "y")])) == 1
     assert len(sync.events.find(OfType("y"))) == 2
-    assert sync.events.cancel(event.id).status is Status.CANCELLED
+    assert sync.events.cancel(event.id) == "cancelled"
+    assert sync.cancel("k") == "nothing"
     assert sync.every("hourly", every("1h"), "digest") == sync.schedules.get("hourly")
     assert sync.schedules.resume("hourly").passed == 0
     user = sync.users.add(**ADA)

@@ -119,10 +119,10 @@ class KilledTransaction:
         self.claimed = events
         self._doom.at("claiming", events)
 
-    async def settle(self, settlements: Any, worker: str) -> Any:
+    async def settle(self, settlements: Any, worker: str, **options: Any) -> Any:
         events = [settlement.event for settlement in settlements]
         self._doom.at("settling", events)
-        settled = await self._transaction.settle(settlements, worker)
+        settled = await self._transaction.settle(settlements, worker, **options)
         self.settled = [event for event in events if event.id in settled]
         self._doom.at("committing", self.settled)
         return settled
@@ -170,10 +170,10 @@ class KilledStore:
         self._doom.at("started", events)
         return events, now
 
-    async def settle(self, settlements: Any, worker: str) -> Any:
+    async def settle(self, settlements: Any, worker: str, **options: Any) -> Any:
         events = [settlement.event for settlement in settlements]
         self._doom.at("settling", events)
-        settled = await self._store.settle(settlements, worker)
+        settled = await self._store.settle(settlements, worker, **options)
         self._doom.at("settled", [event for event in events if event.id in settled])
         return settled
 

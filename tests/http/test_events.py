@@ -284,7 +284,8 @@ async def test_a_waiting_event_can_be_moved_and_cancelled(
     assert cancelled["status"] == "CANCELLED"
     [*_, last] = (await keyed.get(f"/v1/events/{one['id']}"))["history"]
     assert (last["act"], last["worker"], last["detail"]) == ("cancelled", "key console", "it was paid")
-    for verb, body in (("cancel", {}), ("replay", {}), ("discard", {}), ("reschedule", {"due_at": one["due_at"]})):
+    assert (await keyed("POST", f"/v1/events/{one['id']}/cancel")).status_code == 404, "it was cancelled before"
+    for verb, body in (("replay", {}), ("discard", {}), ("reschedule", {"due_at": one["due_at"]})):
         refused = await keyed("POST", f"/v1/events/{one['id']}/{verb}", body)
         assert (refused.status_code, "it is CANCELLED" in refused.json()["detail"]) == (409, True), verb
     for bad in ({}, {"due_at": 5}, {"due_at": "soon"}, {"due_at": "2027-01-01T00:00:00"}):

@@ -19,6 +19,7 @@ LEGAL = {
     (PROCESSING, "give back"): PENDING,
     (PROCESSING, "fail"): FAILED,
     (PENDING, "cancel"): CANCELLED,
+    (PROCESSING, "stop"): CANCELLED,
     (PENDING, "skip"): SKIPPED,
     (PROCESSING, "expire"): SKIPPED,
     (PENDING, "reschedule"): PENDING,

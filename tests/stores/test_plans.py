@@ -246,7 +246,7 @@ async def the_path(tx: AnyTransaction) -> AsyncIterator[tuple[str, set[str], int
     await tx.put([make_new(key="key-70"), make_new(key="new")])
     yield "put", {"events_key"}, 2
     await tx.put([make_new(key="key-70", asked=1), make_new(key="newer", asked=1)])
-    yield "put in order", {"events_key", "events_withdrawn"}, 2
+    yield "put in order", {"events_key", "events_cancelled_key"}, 2
     await tx.by_key("default", "key-70")
     yield "by_key", set(), 1
     schedule = make_schedule()
@@ -538,8 +538,8 @@ INDEXES = {
     "complete": {"sqlite_autoindex_events_1"},
     "by_key": set(),
     "by_keys": {"events_key"},
-    "put": {"events_key", "events_withdrawn"},
-    "withdrawn": {"events_withdrawn"},
+    "put": {"events_key", "events_cancelled_key"},
+    "withdrawn": {"events_cancelled_key"},
     "head": {"events_head"},
     "let_go": {"events_held"},
     "under_way": {"events_under_way"},

@@ -108,7 +108,7 @@ async def test_a_verb_that_refuses_in_a_tenant_session_leaves_the_rest(store: An
         events = Events(request)
         await events.cancel(id, tenant="acme")
         with pytest.raises(Conflict):
-            await events.cancel(id, tenant="acme")
+            await events.discard(id, tenant="acme")
         await request.remember("acme", "k", 409, "{}", b"")
     assert (await event_of(store, id)).status is Status.CANCELLED
     async with store.tenant_session("acme", writes=True) as request:

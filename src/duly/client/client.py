@@ -24,6 +24,7 @@ from duly.errors import Invalid, Misuse
 from duly.ids import new_ids
 from duly.ports import Added
 from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
+from duly.records.results import CancelResult
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.wire.answers import TimerResult, TimerResults
 from duly.rules.recurrence import Rule
@@ -178,6 +179,19 @@ class Client:
         """Fire repeatedly by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         return await self.schedules.put(name, rule, type, payload, **options)
+
+    async def cancel(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> CancelResult:
+        """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
+        ``nothing``. Does the same as ``events.cancel``."""
+        return await self.events.cancel(id, tenant=tenant, transaction=transaction, by=by, reason=reason)
 
     @property
     def sync(self) -> "SyncClient":

@@ -9,15 +9,16 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import Group, said
 from duly.client.paging import all_pages, one_page, whole_history
-from duly.client.refusals import refuse_name
+from duly.client.refusals import refuse_name, refuse_transaction
 from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
 from duly.decide.why import Why
+from duly.errors import Conflict, NotFound
 from duly.ports import Page
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, filter_of
 from duly.records.history import Entry
-from duly.records.results import DeadLetters, Discarded, Replayed
+from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
 from duly.records.wire.answers import DISCARDED, REPLAYED
 from duly.verbs.events import AN_EVENTS
@@ -26,17 +27,20 @@ REPLAYED_SO_FAR = msgspec.json.Decoder(REPLAYED)
 DISCARDED_SO_FAR = msgspec.json.Decoder(DISCARDED)
 DEAD_LETTERS = msgspec.json.Decoder(DeadLetters)
 WHY = msgspec.json.Decoder(Why)
+ACCEPTED = 202
+"""The status of an answer that something was asked for, and has not happened yet."""
 
 
 class Events(Group):
     """The verbs of ``duly.events``. A spec may contain the conditions that an `EventFilter` can express."""
 
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
+        """The event with this id or key. A key names its open event, or else its latest."""
         self._check(tenant)
         return await self._connection.ask("GET", _place(id), reads=EVENT_JSON)
 
     async def by_key(self, key: str, *, tenant: str | None = None) -> Event:
-        """The timer with this key. A cancelled timer has lost its key, and is found only by its id."""
+        """The timer with this key: the open one, or else the latest."""
         self._check(tenant)
         return await self._connection.ask("GET", place("timers", key), reads=EVENT_JSON)
 
@@ -90,21 +94,44 @@ class Events(Group):
         self._check(tenant)
         return await self._connection.ask("GET", _place(id, "why"), reads=WHY)
 
-    async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """Cancel an event. Its series, if it has one, continues with the occurrence after it."""
-        return await self._act(id, "cancel", said(reason=reason), tenant, by)
+    async def cancel(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> CancelResult:
+        """Cancel an event, by its id or key. Its series, if it has one, continues with the occurrence after it. An
+        event that runs is asked to stop. Raises nothing for an event that has fired or does not exist."""
+        self._check(tenant)
+        refuse_transaction(transaction)
+        refuse_name(by)
+        path, body = _place(id, "cancel"), said(reason=reason)
+        try:
+            answer, _ = await self._connection.answer("POST", path, body, once=True)
+        except NotFound:
+            return CancelResult.NOTHING
+        except Conflict:
+            return CancelResult.FIRED
+        return CancelResult.RUNNING if answer.status == ACCEPTED else CancelResult.CANCELLED
 
-    async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
+    async def reschedule(
+        self, id: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Event:
         """Move an event that has not started."""
-        return await self._act(id, "reschedule", {"due_at": instant("due", due)}, tenant, by)
+        return await self._act(id, "reschedule", {"due_at": instant("due", due)}, tenant, transaction, by)
 
-    async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
+    async def replay(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Event:
         """Retry a dead letter, under the same id, with a fresh count of attempts."""
-        return await self._act(id, "replay", {}, tenant, by)
+        return await self._act(id, "replay", {}, tenant, transaction, by)
 
-    async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+    async def discard(
+        self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> Event:
         """Discard a dead letter that is not needed any more."""
-        return await self._act(id, "discard", said(reason=reason), tenant, by)
+        return await self._act(id, "discard", said(reason=reason), tenant, transaction, by)
 
     # -- batches of dead letters
 
@@ -171,8 +198,11 @@ class Events(Group):
             if (cursor := seen.next_cursor) is None:
                 return
 
-    async def _act(self, id: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Event:
+    async def _act(
+        self, id: str, act: str, body: dict[str, Any], tenant: str | None, transaction: Any, by: str
+    ) -> Event:
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         return await self._connection.ask("POST", _place(id, act), body, reads=EVENT_JSON, once=True)
 
@@ -184,4 +214,4 @@ class Events(Group):
 
 
 def _place(id: str, *act: str) -> str:
-    return place("events", check_id(id, AN_EVENTS), *act)
+    return place("events", id, *act)

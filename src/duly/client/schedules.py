@@ -101,16 +101,25 @@ class Schedules(Group):
     # -- pause and resume
 
     async def pause(
-        self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
     ) -> Schedule:
         """Pause a schedule: none of its events starts any more. Events that have started continue to their end, with
         their retries. The next event stays where it is, held."""
-        return await self._act(name, "pause", said(reason=reason), tenant, by)
+        return await self._act(name, "pause", said(reason=reason), tenant, transaction, by)
 
-    async def resume(self, name: str, *, tenant: str | None = None, passed: str = SKIP, by: str = "api") -> Resumed:
+    async def resume(
+        self, name: str, *, tenant: str | None = None, passed: str = SKIP, transaction: Any = None, by: str = "api"
+    ) -> Resumed:
         """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
         ``passed="fire"``, the misfire policy treats them as missed."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         seen: Any = await self._connection.ask(
             "POST", _place(name, "resume"), {"passed": passed}, reads=RESUMED_SCHEDULE, once=True
@@ -119,15 +128,23 @@ class Schedules(Group):
 
     # -- the next event
 
-    async def reschedule(self, name: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Schedule:
+    async def reschedule(
+        self, name: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Schedule:
         """Move only the next event; the rule continues after it."""
-        return await self._act(name, "reschedule", {"due_at": instant("due", due)}, tenant, by)
+        return await self._act(name, "reschedule", {"due_at": instant("due", due)}, tenant, transaction, by)
 
     async def skip(
-        self, name: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
     ) -> Schedule:
         """Skip only the next event."""
-        return await self._act(name, "skip", said(reason=reason), tenant, by)
+        return await self._act(name, "skip", said(reason=reason), tenant, transaction, by)
 
     # -- events outside the rule
 
@@ -137,6 +154,7 @@ class Schedules(Group):
         *,
         payload: Any = UNCHANGED,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
         correlation_id: str | None = None,
         wait: timedelta | float | None = None,
@@ -147,6 +165,7 @@ class Schedules(Group):
         first attempt has failed, or the time is over.
         """
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         body = said(correlation_id=correlation_id)
         if payload is not UNCHANGED:
@@ -174,12 +193,14 @@ class Schedules(Group):
         limit: int = 100,
         label: str | None = None,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
         instant of each occurrence. Occurrences that were filled before under the same label are not filled again. More
         than *limit* occurrences are refused."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         body = said(**{"from": instant("start", start), "to": instant("end", end), "limit": limit, "label": label})
         return await self._connection.ask(
@@ -223,21 +244,31 @@ class Schedules(Group):
             after = found[-1].due
 
     async def delete(
-        self, name: str, *, tenant: str | None = None, expected: str | None = None, by: str = "api"
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
     ) -> int:
         """Delete a schedule; return how many of its events were cancelled. Events under way continue to their end.
         Raises Stale unless the schedule has the *expected* tag."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         seen = await self._connection.ask("DELETE", _place(name), reads=DELETED, once=True, headers=if_match(expected))
         return seen.cancelled
 
-    def replan(self, *, dry_run: bool = False, by: str = "api") -> NoReturn:
+    def replan(self, *, dry_run: bool = False, transaction: Any = None, by: str = "api") -> NoReturn:
         """Refused over HTTP: it would affect the schedules of all tenants."""
         raise here_only("schedules.replan", "workers replan automatically when their time zone data is newer")
 
-    async def _act(self, name: str, act: str, body: dict[str, Any], tenant: str | None, by: str) -> Schedule:
+    async def _act(
+        self, name: str, act: str, body: dict[str, Any], tenant: str | None, transaction: Any, by: str
+    ) -> Schedule:
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         return await self._connection.ask("POST", _place(name, act), body, reads=SCHEDULE_JSON, once=True)
 

@@ -11,7 +11,7 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import NOTHING, Group, said
 from duly.client.paging import all_pages, up_to
-from duly.client.refusals import here_only, refuse_name
+from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.writing import rate_text
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.secrets import written
@@ -45,6 +45,7 @@ class Targets(Group):
         retry_statuses: Collection[int] | None = None,
         secret: str | None = None,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Store a target, or replace it. A webhook's target has a secret, which is generated unless one is given; it is
@@ -53,6 +54,7 @@ class Targets(Group):
         headers unless others are given. *retry_statuses*, of a target for http, are the only statuses that are
         retried."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         span = format_duration(timeout) if isinstance(timeout, timedelta) else timeout
         body = said(url=url, channel=channel, method=method, format=format, timeout=span, secret=secret)
@@ -69,11 +71,13 @@ class Targets(Group):
         secret: str | None = None,
         keep: timedelta | str = OLD_SECRET_KEPT_FOR,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Give a webhook's target a new secret. Until *keep* has passed, the old secret signs as well, so that the
         receiver can switch to the new one without a gap."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         # Generated here: if the answer is lost, the retry sends the same secret, and the server need not store it to
         # repeat it.
@@ -100,33 +104,49 @@ class Targets(Group):
             for target in page.items:
                 yield target
 
-    async def delete(self, name: str, *, force: bool = False, tenant: str | None = None, by: str = "api") -> Target:
+    async def delete(
+        self, name: str, *, force: bool = False, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Target:
         """Delete a target. Refused while events wait for it, unless with *force*: then they become dead letters when
         they are due."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         place = f"{_place(name)}?force=true" if force else _place(name)
         return await self._connection.ask("DELETE", place, reads=TARGET_JSON, once=True)
 
     async def disable(
-        self, destination: str, *, tenant: str | None = None, reason: str | None = None, by: str = "api"
+        self,
+        destination: str,
+        *,
+        tenant: str | None = None,
+        reason: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
     ) -> None:
         """Send nothing to a destination until it is enabled: its events are held."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         await self._connection.ask(
             "POST", _named(destination, "disable"), said(reason=reason), reads=NOTHING, once=True
         )
 
-    async def enable(self, destination: str, *, tenant: str | None = None, by: str = "api") -> int:
+    async def enable(
+        self, destination: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> int:
         """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         return (await self._connection.ask("POST", _named(destination, "enable"), {}, reads=RELEASED, once=True)).events
 
-    async def probe(self, destination: str, *, tenant: str | None = None, by: str = "api") -> None:
+    async def probe(
+        self, destination: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> None:
         """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         await self._connection.ask("POST", _named(destination, "probe"), {}, reads=NOTHING, once=True)
 
@@ -137,11 +157,13 @@ class Targets(Group):
         concurrency: int | None = None,
         rate: float | str | None = None,
         tenant: str | None = None,
+        transaction: Any = None,
         by: str = "api",
     ) -> Known:
         """Limit how many events go to a destination at once, from each worker, and how many a second, from all workers.
         None means no limit. Leaving the destination out would limit all of the tenant's, which is refused over HTTP."""
         self._check(tenant)
+        refuse_transaction(transaction)
         refuse_name(by)
         if destination is None:
             raise Misuse(BY_NAME)
@@ -157,7 +179,7 @@ class Targets(Group):
 
     # -- refused over HTTP
 
-    def reseal(self, *, tenant: str | None = None, by: str = "api") -> NoReturn:
+    def reseal(self, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> NoReturn:
         raise here_only("targets.reseal", "run `duly targets reseal` where DULY_SECRET_KEY is set")
 
     def history(self, name: str, *, tenant: str | None = None) -> NoReturn:

@@ -134,7 +134,7 @@ class Users(Group):
         refuse_name(by, FROM_HTTP)
         return await import_users(self._connection, rows, telling)
 
-    def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> NoReturn:
+    def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> NoReturn:
         """Refused over HTTP: event types are defined where Duly runs."""
         raise here_only("users.refresh", "call it where the event types are registered")
 

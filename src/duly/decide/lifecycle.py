@@ -23,6 +23,7 @@ TRANSITIONS: Mapping[str, tuple[frozenset[Status], Status]] = {
     "give back": (frozenset({PROCESSING}), PENDING),
     "fail": (frozenset({PROCESSING}), FAILED),
     "cancel": (frozenset({PENDING}), CANCELLED),
+    "stop": (frozenset({PROCESSING}), CANCELLED),  # it was cancelled while it ran, and has ended
     "skip": (frozenset({PENDING}), SKIPPED),
     "expire": (frozenset({PROCESSING}), SKIPPED),
     "reschedule": (frozenset({PENDING}), PENDING),

@@ -49,9 +49,12 @@ def _reason(event: Event, history: Sequence[Entry], started: Event | None, now: 
             gone = (
                 f"worker {event.worker} began attempt {event.attempt} {_at(event.claimed)} and stopped without a trace"
             )
-            return "interrupted", f"{gone}: the next worker that serves its lane runs it again", None
+            then = "runs it again" if event.stop_requested is None else "cancels it, as it was asked to stop"
+            return "interrupted", f"{gone}: the next worker that serves its lane {then}", None
         case Status.PROCESSING:
-            return "running", f"worker {event.worker} began attempt {event.attempt} {_at(event.claimed)}", event.ready
+            asked = "" if event.stop_requested is None else f", and was asked {_at(event.stop_requested)} to stop"
+            began = f"worker {event.worker} began attempt {event.attempt} {_at(event.claimed)}{asked}"
+            return "running", began, event.ready
         case Status.COMPLETED:
             late = "" if event.lateness is None else f", {format_duration(event.lateness)} after it was due"
             return "completed", f"it fired {_at(event.executed)}{late}", None

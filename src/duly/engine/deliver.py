@@ -81,7 +81,7 @@ async def deliver_and_settle(
                 outcome = Unreachable(tx.outage, SOON)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
-            if not await tx.settle([settlement], tally.worker):
+            if not await tx.settle([settlement], tally.worker, patient=True):
                 raise _Undone(None)
             await let_go_after(tx, [event])
     except _Undone as undone:

@@ -23,6 +23,7 @@ async def drain(executor: Executor, lookahead: Lookahead, stopping: Stopping, gr
     within = stopping.grace_left(grace)
     unstarted = "the worker stopped before starting it"
     many = len(executor.give_back_unstarted(unstarted))
+    executor.tell_threads_to_stop()
     reserved: list[Event] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LAST_CYCLE_S):

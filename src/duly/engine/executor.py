@@ -19,11 +19,16 @@ from duly.engine.series.heads import Claimant
 from duly.engine.settle import Settler, give_back
 from duly.engine.stopping import Stopping
 from duly.engine.tally import PassTally
+from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath, HandlerTransaction, Route
 from duly.records.event import Event, Outcome, Unreachable
 
 LOAD_RECHECK_S = 0.05
 """Seconds between checks of the load while waiting for it to fall: limits that set events aside also reduce it."""
+
+
+STOPS_RECHECK_S = 0.2
+"""Seconds between two looks for events that were asked to stop, at least."""
 
 
 class Executor:
@@ -46,6 +51,8 @@ class Executor:
         self._wake = wake
         self._lent: dict[tuple[str, int], HandlerTransaction] = {}  # transactions that handlers use now, by claim
         self._awaited: tuple[int, Callable[[], None]] | None = None  # a load, and what to call when it is reached
+        self._stops_again = 0.0  # when to look for requests to stop again, by time.monotonic
+        self._stops_timer: asyncio.TimerHandle | None = None
         self.ended: Callable[[Event], None] = lambda event: None  # called for each event that has ended
 
     # -- the path of an event
@@ -148,11 +155,39 @@ class Executor:
     def _goes_on(self, even_if_stopping: bool) -> bool:
         return even_if_stopping or not self._stopping.is_asked
 
+    # -- stopping events that run
+
+    async def stop_what_was_asked(self) -> None:
+        """Stops the events that somebody has cancelled while they were claimed here. Looks at most every
+        STOPS_RECHECK_S; the worker is woken when that has passed."""
+        now = time.monotonic()
+        if not (self._pool.running or self._pool.load):
+            return
+        if now < self._stops_again:
+            if self._stops_timer is None:
+                self._stops_timer = asyncio.get_running_loop().call_later(self._stops_again - now, self._wake)
+            return
+        self._stops_again, self._stops_timer = now + STOPS_RECHECK_S, None
+        if ids := set(await self._store.stop_requests(self._tally.worker)):
+            self.give_back(self._pool.drop(ids), "it was cancelled before it was started")
+            self._pool.stop(ids)
+
+    def tell_threads_to_stop(self) -> None:
+        """Lets the handlers that run in threads see that the worker stops."""
+        self._pool.tell_threads_to_stop()
+
+    async def _watch_for_stops(self, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            with contextlib.suppress(StoreUnavailable):  # the renewal of leases reports that
+                await self.stop_what_was_asked()
+
     # -- beside the path
 
     def tasks(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """The loops that run beside the worker's own: they settle, and renew leases."""
-        return self._settler.run(), self._leases.beat()
+        """The loops that run beside the worker's own: they settle, renew leases, and learn what is to be stopped."""
+        between = self._leases.between
+        return self._settler.run(), self._settler.retry_locked(), self._leases.beat(), self._watch_for_stops(between)
 
     def also_renew(self, others: LeasedEvents) -> None:
         """Renews the leases of these claimed events too, which have not been started."""

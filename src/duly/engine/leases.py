@@ -15,6 +15,7 @@ from typing import Protocol
 
 from duly.engine.faults.boot_clock import steady
 from duly.engine.faults.store_backoff import StoreBackoff
+from duly.engine.settle import LOCKED_RETRY_S
 from duly.errors import StoreUnavailable
 from duly.ports import SettlePort
 from duly.records.event import Claim, Event
@@ -76,9 +77,13 @@ class Leases:
         """Renews all leases at once instead of at the next beat, because the store's clock was set."""
         self._hurry.set()
 
+    @property
+    def between(self) -> float:
+        """Seconds between two renewals."""
+        return self._lease.total_seconds() / BEATS
+
     async def beat(self) -> None:
-        between = self._lease.total_seconds() / BEATS
-        wait = between
+        wait = between = self.between
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
@@ -100,7 +105,9 @@ class Leases:
             else:
                 if self._store_backoff.lasts:
                     self._store_backoff.over()
-                self._drop(set(held) - kept)
+                self._drop(set(held) - kept - kept.locked)
+                if kept.locked:  # soon again: if they are locked for longer than the lease, others may claim them then
+                    wait = min(between, LOCKED_RETRY_S)
                 self.claimed((held[id] for id in kept), sent)
                 self._soonest = min(self._ends.values(), default=math.inf)
 

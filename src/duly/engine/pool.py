@@ -6,13 +6,14 @@ import types
 from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Generator, Iterable, Mapping
 from contextvars import Context, copy_context
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from duly.engine.fairness.fair_queue import FairQueue, Start
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.ports import Route, Threaded
-from duly.records.event import Event, Failed, Outcome
+from duly.records.event import Event, Failed, Outcome, Unreachable
 from duly.signals import HandlerAbandoned, Signals
 
 RUNNER_SLICE_S = 0.005
@@ -21,17 +22,21 @@ RUNNER_SLICE_S = 0.005
 ABANDONED_AFTER_S = 5.0
 """Seconds that a handler gets to end after its cancellation, before HandlerAbandoned is emitted."""
 
+STOPPED = Unreachable("it was cancelled while it ran", timedelta())
+"""The outcome of a handler that was cancelled on request. The store ends the event, because the request is stored."""
+
 Attempt = Callable[[Event, Route], Coroutine[Any, Any, Outcome | None]]
 Finish = Callable[[Event, Outcome | None], None]
 
 
 class Running:
-    __slots__ = ("event", "expires", "gone", "route", "start", "task", "waited")
+    __slots__ = ("event", "expires", "gone", "route", "start", "stopped", "task", "waited")
 
     def __init__(self, start: Start, route: Route, expires: float, task: "asyncio.Task[None]") -> None:
         self.start, self.event = start, start[0]
         self.route, self.expires, self.task = route, expires, task
         self.gone = False  # taken from its runner by a deadline or a stop: the runner ignores the handler's outcome
+        self.stopped = False  # the handler was cancelled because somebody asked the event to stop
         self.waited = False  # the handler awaited something, so the event loop ran other tasks
 
     @property
@@ -114,6 +119,22 @@ class Pool:
             else:
                 self._loop.call_later(ABANDONED_AFTER_S, self._check_abandoned, running)
 
+    def stop(self, ids: Container[str]) -> None:
+        """Asks running events to stop. A handler in a thread is told; any other is cancelled, and its event ends when
+        the handler has: it may have to clean up."""
+        for running in [running for running in self.running if running.event.id in ids]:
+            if isinstance(running.route.channel, Threaded):
+                running.route.channel.ask_to_stop(running.event)
+            elif not running.stopped:
+                running.stopped = True
+                running.task.cancel()
+
+    def tell_threads_to_stop(self) -> None:
+        """Lets the handlers that run in threads see that the worker stops."""
+        for running in self.running:
+            if isinstance(running.route.channel, Threaded):
+                running.route.channel.ask_to_stop(running.event)
+
     def cancel(self) -> list[Event]:
         """Cancels all running events and returns them."""
         ended = list(self.running)
@@ -165,7 +186,9 @@ class Pool:
             try:
                 outcome = await _in_context(self._attempt(event, route), self._base.copy(), running)
             except asyncio.CancelledError:
-                outcome = Failed("was cancelled from within")
+                outcome = STOPPED if running.stopped else Failed("was cancelled from within")
+            if running.stopped:
+                task.uncancel()
             if running.gone:
                 return
             self.running.remove(running)

@@ -1,6 +1,7 @@
 """Stores the results of claims: outcome → verdict → status and history, many events in one statement."""
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -11,15 +12,30 @@ from duly.decide.lifecycle import judge
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.series.holds import let_go_after
 from duly.engine.tally import PassTally, Tally, tally_of
-from duly.errors import StoreUnavailable
-from duly.ports import ClaimPath
+from duly.errors import RowLocked, StoreUnavailable
+from duly.ports import ClaimPath, SettledIds
 from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
-from duly.signals import Completed, DeadLettered, GivenBack, HeldBack, Late, Lost, Retried, Signals, Skipped, lateness
+from duly.signals import (
+    Cancelled,
+    Completed,
+    DeadLettered,
+    GivenBack,
+    HeldBack,
+    Late,
+    Lost,
+    Retried,
+    Signals,
+    Skipped,
+    lateness,
+)
 
 log = logging.getLogger("duly")
 
 LARGEST_BATCH = 1000
 """Settlements in one statement, at most."""
+
+LOCKED_RETRY_S = 0.25
+"""Seconds between attempts to settle events whose rows somebody else has locked."""
 
 NOW = timedelta()
 
@@ -28,11 +44,38 @@ async def settle(
     store: ClaimPath, settlements: Sequence[Settlement], worker: str, signals: Signals, *, again: bool = False
 ) -> Tally:
     """Commits verdicts, then emits their signals. The verdict of a claim that was lost meanwhile is dropped, and does
-    not count in the tally. *again*: an earlier try failed, but may have been committed."""
+    not count in the tally. *again*: an earlier try failed, but may have been committed. Raises RowLocked if somebody
+    else's transaction keeps one of the events locked: then nothing was settled."""
     settled = await _settled(store, settlements, worker)
     if again and len(settled) < len(settlements):
         settled |= await _settled_before(store, [one for one in settlements if one.event.id not in settled])
-    kept = settlements if len(settled) == len(settlements) else [one for one in settlements if one.event.id in settled]
+    return _told(settlements, settled, signals)
+
+
+async def settle_unlocked(
+    store: ClaimPath, settlements: Sequence[Settlement], worker: str, signals: Signals, *, again: bool = False
+) -> tuple[Tally, list[Settlement]]:
+    """Does the same for the events that nobody else has locked; also returns the settlements of the others."""
+    async with store.begin() as tx:
+        free = await tx.unlocked([one.event.id for one in settlements])
+        these = [one for one in settlements if one.event.id in free]
+        settled = await tx.settle(these, worker) if these else SettledIds()
+    if again and len(settled) < len(these):
+        settled |= await _settled_before(store, [one for one in these if one.event.id not in settled])
+    if ended := _gated(these, settled):
+        with contextlib.suppress(RowLocked):  # the schedule is locked: the next look at held events releases them
+            async with store.begin() as tx:
+                await tx.unlocked([event.id for event in ended])
+                await let_go_after(tx, ended)
+    return _told(these, settled, signals), [one for one in settlements if one.event.id not in free]
+
+
+def _told(settlements: Sequence[Settlement], settled: SettledIds, signals: Signals) -> Tally:
+    """Emits the signals of settled events, and counts them."""
+    stopped = settled.cancelled
+    kept = settlements
+    if stopped or len(settled) < len(settlements):
+        kept = [one for one in settlements if one.event.id in settled and one.event.id not in stopped]
     tally = tally_of(kept, signals.late_after)
     if tally.processed == len(settlements) and not tally.late and not signals.wanted(Completed):
         return tally
@@ -40,6 +83,8 @@ async def settle(
         event, verdict = settlement.event, settlement.verdict
         if event.id not in settled:
             signals.emit(Lost(event, verdict.act))
+        elif event.id in stopped:
+            signals.emit(Cancelled(event))
         elif verdict.status is Status.COMPLETED:
             completed(event, signals)
         elif verdict.status is Status.FAILED:
@@ -55,15 +100,21 @@ async def settle(
     return tally
 
 
-async def _settled(store: ClaimPath, settlements: Sequence[Settlement], worker: str) -> set[str]:
+async def _settled(store: ClaimPath, settlements: Sequence[Settlement], worker: str) -> SettledIds:
     """Settles events and returns the ids of those that were settled. Where a schedule limits how many of its events run
     at once, the end of one event releases the next one in the same transaction."""
     if not any(settlement.event.gated for settlement in settlements):
         return await store.settle(settlements, worker)
     async with store.begin() as tx:
         settled = await tx.settle(settlements, worker)
-        await let_go_after(tx, [one.event for one in settlements if one.event.id in settled and has_ended(one)])
+        await let_go_after(tx, _gated(settlements, settled))
     return settled
+
+
+def _gated(settlements: Sequence[Settlement], settled: SettledIds) -> list[Event]:
+    """The events that have ended, and whose end may release others of their series."""
+    ended = [one for one in settlements if one.event.id in settled.cancelled or has_ended(one)]
+    return [one.event for one in ended if one.event.gated and one.event.id in settled]
 
 
 async def _settled_before(store: ClaimPath, settlements: Sequence[Settlement]) -> set[str]:
@@ -114,6 +165,8 @@ class Settler:
         self._retrying = retrying  # called when a settled event will be ready again, so that the worker wakes for it
         self._waiting: list[Settlement] = []
         self._under_way: list[Settlement] = []
+        self._locked: list[Settlement] = []  # their rows are locked by somebody else's transaction
+        self._some_locked = asyncio.Event()
         self._arrived = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -129,7 +182,7 @@ class Settler:
 
     def events(self) -> list[Event]:
         """The events that were added and are not settled yet."""
-        return [settlement.event for settlement in [*self._under_way, *self._waiting]]
+        return [settlement.event for settlement in [*self._under_way, *self._waiting, *self._locked]]
 
     def drop(self, _: Container[str]) -> list[Event]:
         """Drops nothing: a verdict whose claim is lost is dropped by the store."""
@@ -153,14 +206,50 @@ class Settler:
             self._under_way = []
             if not self._waiting:
                 self._arrived.clear()
-                self._idle.set()
+                self._rest()
+
+    async def retry_locked(self) -> None:
+        """Settles the events whose rows were locked, as soon as they are not; the others do not wait for them."""
+        while True:
+            await self._some_locked.wait()
+            await asyncio.sleep(LOCKED_RETRY_S)
+            batch = list(self._locked)
+            with contextlib.suppress(StoreUnavailable):  # the next settlements tell of an outage
+                left = await self._settle_unlocked(batch, again=True)
+                self._locked = [*left, *self._locked[len(batch) :]]
+            if not self._locked:
+                self._some_locked.clear()
+                self._rest()
+
+    def _rest(self) -> None:
+        if not (self._waiting or self._under_way or self._locked):
+            self._idle.set()
+
+    async def _settle_unlocked(self, batch: list[Settlement], *, again: bool) -> list[Settlement]:
+        """Settles the events that nobody has locked; returns the settlements of the others."""
+        worker, signals = self._tally.worker, self._tally.signals
+        tally, locked = await settle_unlocked(self._store, batch, worker, signals, again=again)
+        self._tally.count(tally)
+        return locked
+
+    def _add_locked(self, settlements: list[Settlement]) -> None:
+        self._locked += settlements
+        if self._locked:
+            self._some_locked.set()
 
     async def _settle(self, batch: list[Settlement]) -> None:
-        again, signals = False, self._tally.signals
+        again, some_locked, signals = False, False, self._tally.signals
         while True:
             asked = time.monotonic()
             try:
-                self._tally.count(await settle(self._store, batch, self._tally.worker, signals, again=again))
+                if some_locked:
+                    self._add_locked(await self._settle_unlocked(batch, again=again))
+                else:
+                    self._tally.count(await settle(self._store, batch, self._tally.worker, signals, again=again))
+            except RowLocked:
+                if some_locked:  # by a row that is no event's
+                    await asyncio.sleep(LOCKED_RETRY_S)
+                some_locked = True
             except StoreUnavailable as error:
                 again = True
                 await asyncio.sleep(self._store_backoff.failed(error, asked))

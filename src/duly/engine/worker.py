@@ -73,6 +73,7 @@ class Loop:
             began = time.monotonic()
             self.executor.poke()
             try:
+                await self.executor.stop_what_was_asked()
                 if self.prefetch.is_claim_worthwhile:
                     await self._cycle()
                 else:
@@ -131,8 +132,7 @@ class Loop:
         """Reserves the events that are due within the look-ahead; returns whether there were any."""
         if not self.lookahead.wants(horizon):
             return False
-        limited = self.claims.limited
-        lanes = [lane for lane in self.lanes.trusted if lane not in limited]
+        lanes = [lane for lane in self.lanes.trusted if lane not in self.claims.limited]
         if not lanes or self.lookahead.free < len(lanes):
             return False
         return await self.lookahead.reserve(share(lanes, self.lookahead.free, self.lanes.busy)) > 0

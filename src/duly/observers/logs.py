@@ -11,6 +11,7 @@ from duly.observers.log_handler import LogHandler
 from duly.records.event import Event
 from duly.records.schedule import HaltKind
 from duly.signals import (
+    Cancelled,
     ChannelDown,
     ChannelNotServed,
     ChannelUp,
@@ -155,6 +156,7 @@ _TELL: dict[type, Callable[[Any], None]] = {
     GivenBack: _given_back,
     Interrupted: lambda s: _tell(logging.WARNING, "event.interrupted", s.event, interruptions=s.event.interruptions),
     Lost: lambda s: _tell(logging.WARNING, "event.lost", s.event, version=s.event.version, verdict=s.act),
+    Cancelled: lambda s: _tell(logging.INFO, "event.cancelled", s.event, attempt=s.event.attempt),
     Skipped: lambda s: _tell(logging.INFO, "event.skipped", s.event, occurrences=s.event.stands_for, reason=s.reason),
     Orphaned: lambda s: _tell(logging.WARNING, "schedule.orphaned", schedules=list(s.schedules)),
     Replanned: lambda s: _tell(logging.WARNING, "schedule.replanned", events=s.events, zone_data=s.zone_data),

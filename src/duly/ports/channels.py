@@ -59,6 +59,9 @@ class Threaded(Protocol):
     def hung(self) -> int:
         """The number of running threads whose delivery was cancelled, at its deadline or at a stop."""
 
+    def ask_to_stop(self, event: Event) -> None:
+        """Lets the handler of a running event see that it should stop."""
+
 
 class TransactionalChannel(Channel, Protocol):
     """A channel whose effect can be in the same transaction as the settlement."""

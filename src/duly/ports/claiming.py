@@ -143,6 +143,9 @@ class ClaimPort(Protocol):
         """Claims one event that a crash interrupted, and records the interruption. An event that was interrupted too
         often is returned FAILED, not claimed."""
 
+    async def has_interrupted(self, lanes: Sequence[str]) -> bool:
+        """Whether ``claim_interrupted`` would find an event: one that nobody has locked."""
+
     async def scan_backlog(self, where: ScanRequest, known: Collection[Key]) -> ScanResult:
         """Ready events of tenants and destinations that are not in *known*."""
 
@@ -186,15 +189,45 @@ class SuccessorPort(Protocol):
         """Writes the successors of heads, except for heads that somebody has changed meanwhile."""
 
 
+class RenewedIds(set[str]):
+    """The ids of the events whose leases were extended. Those in *locked* are still claimed, but could not be
+    extended: somebody else's transaction holds their rows."""
+
+    def __init__(self, ids: Iterable[str] = (), locked: Iterable[str] = ()) -> None:
+        super().__init__(ids)
+        self.locked = set(locked)
+
+
+class SettledIds(set[str]):
+    """The ids of the events that were settled. Those in *cancelled* had been asked to stop: they are CANCELLED,
+    whatever the verdict was."""
+
+    def __init__(self, ids: Iterable[str] = (), cancelled: Iterable[str] = ()) -> None:
+        super().__init__(ids)
+        self.cancelled = set(cancelled)
+
+    def include(self, others: "SettledIds") -> None:
+        self |= others
+        self.cancelled |= others.cancelled
+
+
 class SettlePort(Protocol):
     """Renews and ends claims."""
 
-    async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
+    async def renew(self, claims: Sequence[Claim], lease: timedelta) -> RenewedIds:
         """Extends the leases; returns the ids of the events whose claim is still held."""
 
-    async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def stop_requests(self, worker: str) -> list[str]:
+        """The ids of the events that this worker runs and that were asked to stop."""
+
+    async def settle(self, settlements: Sequence[Settlement], worker: str, *, patient: bool = False) -> SettledIds:
         """Records verdicts with their history; returns the ids of the settled events. An event that is missing there
-        had lost its claim, and its verdict was dropped."""
+        had lost its claim, and its verdict was dropped. Raises RowLocked, and settles nothing, if somebody else's
+        transaction keeps one of the rows locked; *patient* waits for it."""
+
+    async def unlocked(self, ids: Sequence[str]) -> set[str]:
+        """Locks those of the events that nobody else has locked; returns their ids. From then on, the transaction
+        raises RowLocked rather than wait for a locked row."""
 
     async def get(self, id: str) -> Event | None: ...
 

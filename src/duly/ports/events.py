@@ -34,7 +34,8 @@ class EventPort(Protocol):
     async def lock(self, id: str) -> Event | None:
         """An event, locked until the transaction ends."""
 
-    async def by_key(self, tenant: str, key: str) -> Event | None: ...
+    async def by_key(self, tenant: str, key: str) -> Event | None:
+        """The open event with this key, or else the latest."""
 
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
         """Events that satisfy the spec, newest id first, at most *limit*, older than the id *after*."""
@@ -51,6 +52,9 @@ class EventPort(Protocol):
 
     async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
         """Writes a locked event that a person has changed, with its history row."""
+
+    async def request_stop(self, id: str, by: str, detail: str | None) -> None:
+        """Asks a running event to stop, with a history row."""
 
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
         """For each lane and status: the number of events, and the oldest due time."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,6 +10,15 @@ import msgspec
 from duly.errors import Invalid, Problem
 from duly.records.marks import FromOne, FromZero, Id, Instant
 from duly.records.schedule import SCHEDULE_JSON, Schedule
+
+
+class CancelResult(StrEnum):
+    """What a cancellation has found and done."""
+
+    CANCELLED = "cancelled"  # it will not fire
+    RUNNING = "running"  # it runs, and was asked to stop
+    FIRED = "fired"  # it has ended before: COMPLETED, FAILED or SKIPPED
+    NOTHING = "nothing"  # there is no such event, or it was cancelled before
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "replayed", "until": "last_ready_at"}):

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from duly.ports import CutShort, Reserved
+from duly.ports import CutShort, Reserved, SettledIds
 from duly.records.columns import Column, ColumnKind
 from duly.records.event import Event
 from duly.records.specs import Spec
@@ -102,6 +102,11 @@ class QueryBase(ABC):
             case ColumnKind.DAY | ColumnKind.TIME_OF_DAY:
                 return [None if value is None else value.isoformat() for value in values]
         return values
+
+
+def read_settled(rows: Sequence[Any]) -> SettledIds:
+    """The settled events, from rows with the id and whether the event had been asked to stop."""
+    return SettledIds((row[0] for row in rows), (row[0] for row in rows if row[1]))
 
 
 def each(read: Callable[[Any], Read], rows: Sequence[Any]) -> list[Read]:

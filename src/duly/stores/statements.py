@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
@@ -26,9 +26,11 @@ from duly.ports import (
     KnownFrontier,
     Page,
     PlantedHead,
+    RenewedIds,
     Reserved,
     ScanRequest,
     ScanResult,
+    SettledIds,
     TakenOver,
 )
 from duly.records.event import Claim, Event, NewEvent, Settlement, Status
@@ -42,7 +44,7 @@ from duly.stores.index_choice import USUAL_TENANT, index_choice
 from duly.stores.invariant_statements import InvariantQueries
 from duly.stores.key_statements import KeyQueries, RequestQueries
 from duly.stores.queries import Query, load
-from duly.stores.query_base import LAST_ID, Columns, each
+from duly.stores.query_base import LAST_ID, Columns, each, read_settled
 from duly.stores.schedule_statements import ScheduleQueries
 from duly.stores.specs import Dialect, compile_spec
 from duly.stores.target_statements import TargetQueries
@@ -50,6 +52,12 @@ from duly.stores.user_statements import UserQueries
 
 MOST_ENTRIES = 2**31 - 1
 """The limit for a whole history: larger than the number of entries of any subject."""
+
+LOCK_WAIT = "100ms"
+"""How long a settlement waits for a row that somebody else has locked, before the other rows are settled without it."""
+
+STOPPED = "it was asked to stop, and its worker vanished"
+"""Why an interrupted event is cancelled."""
 
 FORGOTTEN = "the database lost this claim in a crash; the attempt ended as: {}"
 
@@ -113,6 +121,10 @@ class StoreQueries(
 
     def system_time(self) -> float | None:
         return None
+
+    def begin(self) -> AbstractAsyncContextManager[Any]:
+        """The transaction that this is: what is done in it commits when its owner commits it."""
+        return nullcontext(self)
 
     def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         """Announces nothing by default: on a caller's own connection, the commit is not visible here."""
@@ -274,9 +286,13 @@ class StoreQueries(
             lease=self.span(lease),
             most=MAX_INTERRUPTIONS,
             error=error,
+            stopped=STOPPED,
             as_of=self.optional_instant(as_of),
         )
         return [self._read_taken_over(row) for row in rows]
+
+    async def has_interrupted(self, lanes: Sequence[str]) -> bool:
+        return bool(await self.ask("has_interrupted", lanes=self.listed(lanes)))
 
     def _read_taken_over(self, row: Any) -> TakenOver:
         event, (interrupted, before, claimed) = self.readers.event.read(row), self.readers.event.rest(row)
@@ -322,21 +338,29 @@ class StoreQueries(
     @abstractmethod
     def horizon_parameters(self, lanes: Sequence[str], seen: KnownFrontier) -> dict[str, Any]: ...
 
-    async def renew(self, claims: Sequence[Claim], lease: timedelta) -> set[str]:
+    async def renew(self, claims: Sequence[Claim], lease: timedelta) -> RenewedIds:
         claims = sorted(claims, key=lambda claim: claim.id)
         values: Columns = {"id": [c.id for c in claims], "version": [c.version for c in claims]}
-        return {row[0] for row in await self.ask("renew", values, lease=self.span(lease))}
+        rows = await self.ask("renew", values, lease=self.span(lease))
+        return RenewedIds((id for id, locked in rows if not locked), (id for id, locked in rows if locked))
 
-    async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def stop_requests(self, worker: str) -> list[str]:
+        return [row[0] for row in await self.ask("stop_requests", worker=worker)]
+
+    async def unlocked(self, ids: Sequence[str]) -> set[str]:
+        return {row[0] for row in await self.ask("unlocked", ids=self.listed(ids), lock_timeout=LOCK_WAIT)}
+
+    async def settle(self, settlements: Sequence[Settlement], worker: str, *, patient: bool = False) -> SettledIds:
         # In the same order as lease renewals, so that the two cannot deadlock.
         settlements = sorted(settlements, key=_by_id)
-        settled = await self._settle_claimed(settlements, worker)
+        settled = await self._settle_claimed(settlements, worker, None if patient else LOCK_WAIT)
         if len(settled) == len(settlements):
             return settled
         missed = [one for one in settlements if one.event.id not in settled]
-        return settled | await self.settle_forgotten(missed, worker)
+        settled.include(await self.settle_forgotten(missed, worker))
+        return settled
 
-    async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> SettledIds:
         """Settles events that were not found claimed: the database may have lost a claim in a crash of its own, because
         ``start`` does not wait for the disk. If the event is untouched since, its claim is restored and settled;
         otherwise the lost claim is recorded in the history. Returns the settled ids."""
@@ -345,8 +369,8 @@ class StoreQueries(
             details = [FORGOTTEN.format(one.verdict.act) for one in unknown]
             await self.ask("note_forgotten", self._claims(unknown) | {"detail": details}, worker=worker)
         if not again:
-            return set()
-        return await self._settle_claimed([one for one in settlements if one.event.id in again], worker)
+            return SettledIds()
+        return await self._settle_claimed([one for one in settlements if one.event.id in again], worker, LOCK_WAIT)
 
     def _claims(self, settlements: Sequence[Settlement]) -> Columns:
         return {
@@ -355,22 +379,27 @@ class StoreQueries(
             "claimed": self.instants([one.event.claimed for one in settlements]),
         }
 
-    async def _settle_claimed(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def _settle_claimed(
+        self, settlements: Sequence[Settlement], worker: str, lock_timeout: str | None
+    ) -> SettledIds:
+        by = {"worker": worker, "lock_timeout": lock_timeout}
         delivered = [settlement.event for settlement in settlements if settlement.verdict.status is Status.COMPLETED]
-        settled = await self._complete(delivered, worker) if delivered else set()
+        settled = SettledIds(await self._complete(delivered, by) if delivered else ())
         if len(delivered) == len(settlements):
             return settled
         if held := [settlement for settlement in settlements if settlement.verdict.held is not None]:
-            settled |= await self._hold(held, worker)
+            settled.include(await self._hold(held, by))
         others = [one for one in settlements if one.verdict.status is not Status.COMPLETED and one.verdict.held is None]
-        return settled | await self._settle(others, worker) if others else settled
+        if others:
+            settled.include(await self._settle(others, by))
+        return settled
 
-    async def _complete(self, delivered: Sequence[Event], worker: str) -> set[str]:
+    async def _complete(self, delivered: Sequence[Event], by: Mapping[str, Any]) -> set[str]:
         ids = [event.id for event in delivered]
         pairs = self.pairs(ids, [event.version for event in delivered])
-        return self.settled(ids, await self.ask("complete", worker=worker, many=len(ids), **pairs))
+        return self.settled(ids, await self.ask("complete", many=len(ids), **by, **pairs))
 
-    async def _settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def _settle(self, settlements: Sequence[Settlement], by: Mapping[str, Any]) -> SettledIds:
         values: Columns = {
             "id": [s.event.id for s in settlements],
             "version": [s.event.version for s in settlements],
@@ -380,7 +409,7 @@ class StoreQueries(
             "wait": [None if s.verdict.wait is None else self.span(s.verdict.wait) for s in settlements],
             "counts": [int(s.verdict.counts) for s in settlements],
         }
-        return {row[0] for row in await self.ask("settle", values, worker=worker)}
+        return read_settled(await self.ask("settle", values, **by))
 
     # -- looking and changing
 
@@ -444,6 +473,9 @@ class StoreQueries(
             soon=self.span(self.soon),
         )
 
+    async def request_stop(self, id: str, by: str, detail: str | None) -> None:
+        await self.ask("request_stop", id=id, by=by, detail=detail)
+
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
         return [
             (lane, status, count, self.read_instant(oldest))
@@ -457,11 +489,12 @@ class Autocommit(StoreQueries):
     @abstractmethod
     def begin(self) -> AbstractAsyncContextManager[Any]: ...
 
-    async def settle(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def settle(self, settlements: Sequence[Settlement], worker: str, *, patient: bool = False) -> SettledIds:
         if len({(one.verdict.status is Status.COMPLETED, one.verdict.held is None) for one in settlements}) < 2:
-            return await super().settle(settlements, worker)
+            return await super().settle(settlements, worker, patient=patient)
         async with self.begin() as tx:  # several queries, one commit
-            return set(await tx.settle(settlements, worker))
+            settled: SettledIds = await tx.settle(settlements, worker, patient=patient)
+            return settled
 
     on_created: Told = staticmethod(nobody)
     """Called with created events, after the commit."""
@@ -470,9 +503,10 @@ class Autocommit(StoreQueries):
         if created := list(events):
             self.on_created(created)
 
-    async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def settle_forgotten(self, settlements: Sequence[Settlement], worker: str) -> SettledIds:
         async with self.begin() as tx:
-            return set(await tx.settle_forgotten(settlements, worker))
+            settled: SettledIds = await tx.settle_forgotten(settlements, worker)
+            return settled
 
 
 def _latest(rows: Sequence[Any]) -> datetime:

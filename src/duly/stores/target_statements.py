@@ -1,18 +1,18 @@
 """The statements about stored targets and destinations."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from duly.decide.targets.targets import whose_events
-from duly.ports import RateAllowance
+from duly.ports import RateAllowance, SettledIds
 from duly.records.event import Event, Settlement
 from duly.records.target import Known, Target
 from duly.stores.columns.lists import PUT_TARGET
-from duly.stores.query_base import WITHIN, Columns, QueryBase, each
+from duly.stores.query_base import WITHIN, Columns, QueryBase, each, read_settled
 
 
 class TargetQueries(QueryBase):
@@ -135,7 +135,7 @@ class TargetQueries(QueryBase):
         [row] = await self.ask("is_retried_later", tenant=tenant, destination=destination, lane=lane, examine=examine)
         return bool(row[0])
 
-    async def _hold(self, settlements: Sequence[Settlement], worker: str) -> set[str]:
+    async def _hold(self, settlements: Sequence[Settlement], by: Mapping[str, Any]) -> SettledIds:
         values: Columns = {
             "id": [one.event.id for one in settlements],
             "version": [one.event.version for one in settlements],
@@ -143,7 +143,7 @@ class TargetQueries(QueryBase):
             "destination": [one.verdict.held for one in settlements],
             "reason": [one.verdict.error for one in settlements],
         }
-        return {row[0] for row in await self.ask("hold_claimed", values, worker=worker)}
+        return read_settled(await self.ask("hold_claimed", values, **by))
 
     # -- reading
 

@@ -17,17 +17,18 @@ from duly.engine.series.heads import continued_by, plan_next
 from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, Problem
-from duly.ports import EventStore, EventTransaction, ListPage, Page
-from duly.records.event import Event, Status
+from duly.ports import EventPort, EventStore, EventTransaction, ListPage, Page
+from duly.records.event import TERMINAL, Event, Status
 from duly.records.filters import EventFilter, no_schedule
 from duly.records.history import Entry
-from duly.records.results import DeadLetters, Discarded, Replayed
+from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Compare, Everything, Now, OfTenant, Spec
 from duly.values.instants import due_problems, write_instant
 from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
+from duly.verbs.transactions import no_transaction
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
@@ -39,18 +40,23 @@ DEFAULT_TENANT = "default"
 class Events:
     """``duly.events``. With a tenant, only that tenant's events exist."""
 
-    def __init__(self, store: EventStore, channels: Collection[str] = ()) -> None:
-        self._store, self._channels = store, channels
+    def __init__(
+        self,
+        store: EventStore,
+        channels: Collection[str] = (),
+        transaction_of: Callable[[Any], EventStore | None] = no_transaction,
+    ) -> None:
+        self._store, self._channels, self._transaction_of = store, channels, transaction_of
 
     @reads
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
-        return await self._named(require_found("event", await self._store.get(check_id(id, AN_EVENTS)), id, tenant))
+        """The event with this id or key. A key names its open event, or else its latest."""
+        return await self._named(_required(await self._find(self._store, id, tenant), id, tenant))
 
     @reads
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
-        """The timer with this key. A cancelled timer has lost its key, and is found only by its id."""
-        possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
-        found = await self._store.by_key(tenant, key) if possible else None
+        """The timer with this key: the open one, or else the latest."""
+        found = await self._with_key(self._store, key, tenant)
         return await self._named(require_found("event", found, f"with key {key!r:.60}", tenant))
 
     @reads
@@ -108,25 +114,49 @@ class Events:
         started = (await self._store.page(await self._spec(same, tenant), limit=1)).events if waits else []
         return why(event, await self._store.history(event.id), next(iter(started), None), await self._store.now())
 
-    async def cancel(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
-        """Cancel an event. Its series, if it has one, continues with the occurrence after it."""
-        async with self._locked(id, tenant) as (tx, event):
-            status = step(event.status, "cancel", f"event {id}")
-            cancelled = msgspec.structs.replace(event, status=status, head=False)
-            changed = await _change(tx, cancelled, "cancelled", by, reason)
-            if event.head:
-                await plan_next(tx, event)
-            await let_go_after(tx, [event])
-        return await self._named(changed)
+    async def cancel(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> CancelResult:
+        """Cancel an event, by its id or key. Its series, if it has one, continues with the occurrence after it. An
+        event that runs is asked to stop: then it ends CANCELLED, without a retry, unless it completes first. Raises
+        nothing for an event that has fired or does not exist."""
+        async with self._within(transaction)._store.begin() as tx:
+            event = await self._lock(tx, id, tenant)
+            result = await self._result(tx, event)
+            if event is not None and result is CancelResult.RUNNING:
+                await tx.request_stop(event.id, storable(by), None if reason is None else storable(reason))
+            elif event is not None and result is CancelResult.CANCELLED:
+                cancelled = msgspec.structs.replace(event, status=Status.CANCELLED, head=False)
+                await _change(tx, cancelled, "cancelled", by, reason)
+                if event.head:
+                    await plan_next(tx, event)
+                await let_go_after(tx, [event])
+        return result
 
-    async def reschedule(self, id: str, due: datetime, *, tenant: str | None = None, by: str = "api") -> Event:
+    async def _result(self, tx: EventTransaction, event: Event | None) -> CancelResult:
+        """What cancelling a locked event leads to. If its worker has vanished, it does not run any more."""
+        if event is None or event.status is Status.CANCELLED:
+            return CancelResult.NOTHING
+        if event.status is Status.PROCESSING and (event.ready is None or event.ready > await tx.now()):
+            return CancelResult.RUNNING
+        return CancelResult.FIRED if event.status in TERMINAL else CancelResult.CANCELLED
+
+    async def reschedule(
+        self, id: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Event:
         """Move an event that has not started."""
         if problems := list(due_problems(due)):
             raise Invalid(problems)
         if not isinstance(due, datetime):
             raise Invalid([Problem("due", f"expected a datetime, not {type(due).__name__}")])
-        due = due.astimezone(UTC)
-        async with self._locked(id, tenant) as (tx, event):
+        due, here = due.astimezone(UTC), self._within(transaction)
+        async with here._locked(id, tenant) as (tx, event):
             step(event.status, "reschedule", f"event {id}")
             if event.attempts or event.interruptions:
                 raise Conflict(
@@ -140,11 +170,12 @@ class Events:
             if event.head:
                 await let_go_after(tx, [event])
             moved = require_found("event", await tx.get(event.id), id, tenant)
-        return await self._named(moved)
+        return await here._named(moved)
 
-    async def replay(self, id: str, *, tenant: str | None = None, by: str = "api") -> Event:
+    async def replay(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Event:
         """Retry a dead letter, under the same id, with a fresh count of attempts."""
-        async with self._locked(id, tenant) as (tx, event):
+        here = self._within(transaction)
+        async with here._locked(id, tenant) as (tx, event):
             status = step(event.status, "replay", f"event {id}")
             if problems := closed(event.via, event.target, self._channels):
                 raise Invalid(problems)
@@ -156,14 +187,23 @@ class Events:
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
             detail = f"after {event.attempts} attempts: {event.last_error or ''}"
             replayed = await _change(tx, again, "replayed", by, detail)
-        return await self._named(replayed)
+        return await here._named(replayed)
 
-    async def discard(self, id: str, *, tenant: str | None = None, by: str = "api", reason: str | None = None) -> Event:
+    async def discard(
+        self,
+        id: str,
+        *,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> Event:
         """Discard a dead letter that is not needed any more."""
-        async with self._locked(id, tenant) as (tx, event):
+        here = self._within(transaction)
+        async with here._locked(id, tenant) as (tx, event):
             discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"))
             changed = await _change(tx, discarded, "discarded", by, reason)
-        return await self._named(changed)
+        return await here._named(changed)
 
     # -- batches of dead letters
 
@@ -281,10 +321,52 @@ class Events:
             for event in events
         ]
 
+    def _within(self, transaction: Any) -> "Events":
+        """The same verbs in the caller's transaction, if there is one."""
+        tx = self._transaction_of(transaction)
+        return self if tx is None else Events(tx, self._channels, self._transaction_of)
+
+    async def _find(self, store: EventPort, name: str, tenant: str | None) -> Event | None:
+        """The event with this id; without one, that with this key, of the default tenant if none is given."""
+        id = _as_id(name)
+        event = None if id is None else await store.get(id)
+        if event is not None and (tenant is None or event.tenant == tenant):
+            return event
+        return await self._with_key(store, name, tenant or DEFAULT_TENANT)
+
+    async def _with_key(self, store: EventPort, key: str, tenant: str) -> Event | None:
+        possible = not any((*name_problems("key", key), *name_problems("tenant", tenant)))
+        return await store.by_key(tenant, key) if possible else None
+
+    async def _lock(self, tx: EventTransaction, name: str, tenant: str | None) -> Event | None:
+        """The event with this id or key, locked. Looks again if it was cancelled before it was locked: the key may name
+        another event now."""
+        found = await self._find(tx, name, tenant)
+        while found is not None:
+            locked = await tx.lock(found.id)
+            if locked is None or locked.status is not Status.CANCELLED or found.status is Status.CANCELLED:
+                return locked
+            found = await self._find(tx, name, tenant)
+        return None
+
     @asynccontextmanager
     async def _locked(self, id: str, tenant: str | None) -> AsyncIterator[tuple[EventTransaction, Event]]:
         async with self._store.begin() as tx:
-            yield tx, require_found("event", await tx.lock(check_id(id, AN_EVENTS)), id, tenant)
+            yield tx, _required(await self._lock(tx, id, tenant), id, tenant)
+
+
+def _required(event: Event | None, name: str, tenant: str | None) -> Event:
+    return require_found("event", event, _as_id(name) or f"with id or key {name!r:.60}", tenant)
+
+
+def _as_id(name: str) -> str | None:
+    """The id, if the text has the form of one; raises Invalid for what is no text."""
+    try:
+        return check_id(name, AN_EVENTS)
+    except Invalid:
+        if isinstance(name, str):
+            return None
+        raise
 
 
 async def _change(tx: EventTransaction, event: Event, act: str, by: str, detail: str | None) -> Event:

@@ -50,7 +50,7 @@ class Schedules:
         self,
         store: ScheduleStore,
         channels: Collection[str],
-        transaction_of: Callable[[Any], ScheduleTransaction | None],
+        transaction_of: Callable[[Any], ScheduleStore | None],
     ) -> None:
         self._store, self._channels, self._transaction_of = store, channels, transaction_of
 
@@ -137,24 +137,40 @@ class Schedules:
     # -- pause and resume
 
     async def pause(
-        self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
     ) -> Schedule:
         """Pause a schedule: none of its events starts any more. Events that have started continue to their end, with
         their retries. The next event stays where it is, held."""
-        async with self._locked(name, tenant) as (tx, schedule, _head):
+        here = self._within(transaction)
+        async with here._locked(name, tenant) as (tx, schedule, _head):
             if schedule.enabled:
                 paused = msgspec.structs.replace(schedule, enabled=False, paused_since=await tx.now())
                 await tx.put_schedule(paused)
                 await pause(tx, paused, storable(by))
                 await _note(tx, schedule, "paused", by, reason)
-        return await self.get(name, tenant=tenant)
+        return await here.get(name, tenant=tenant)
 
-    async def resume(self, name: str, *, tenant: str = "default", passed: str = SKIP, by: str = "api") -> Resumed:
+    async def resume(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        passed: str = SKIP,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> Resumed:
         """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
         ``passed="fire"``, the misfire policy treats them as missed."""
         if passed not in PASSED:
             raise Invalid([Problem("passed", f"must be one of {', '.join(PASSED)}, not {passed!r:.50}")])
-        async with self._locked(name, tenant) as (tx, schedule, head):
+        here = self._within(transaction)
+        async with here._locked(name, tenant) as (tx, schedule, head):
             over = None
             if not schedule.enabled:
                 enabled = msgspec.structs.replace(
@@ -164,40 +180,51 @@ class Schedules:
                 over = await resume(tx, enabled, head, schedule.paused_since, passed, storable(by))
                 shown = await tx.shown_schedule(tenant, name)
                 await _note(tx, schedule, "resumed", by, told(over, None if shown is None else shown.next_at))
-        resumed = await self.get(name, tenant=tenant)
+        resumed = await here.get(name, tenant=tenant)
         if over is None:
             return Resumed(resumed, 0, False)
         return Resumed(_telling(resumed, over.over), over.occurrences, over.fires)
 
     # -- the next event
 
-    async def reschedule(self, name: str, due: datetime, *, tenant: str = "default", by: str = "api") -> Schedule:
+    async def reschedule(
+        self, name: str, due: datetime, *, tenant: str = "default", transaction: Any = None, by: str = "api"
+    ) -> Schedule:
         """Move only the next event; the rule continues after it. Occurrences that it is moved past are passed over; if
         it is moved back, they can fire again."""
         if problems := list(due_problems(due)):
             raise Invalid(problems)
         if not isinstance(due, datetime):
             raise Invalid([Problem("due", f"expected a datetime, not {type(due).__name__}")])
-        due = due.astimezone(UTC)
-        async with self._locked(name, tenant) as (tx, schedule, head):
+        due, here = due.astimezone(UTC), self._within(transaction)
+        async with here._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
             due, behind = await move_by_hand(tx, schedule.as_series, head, due, storable(by))
             detail = f"due {write_instant(head.due)} → {write_instant(due)}{in_words(behind)}"
             await tx.change(msgspec.structs.replace(head, due=due), "rescheduled", storable(by), detail)
             await _note(tx, schedule, "rescheduled", by, detail)
             over = None if behind is None else passed_over(schedule, behind.first, behind.many)
-        return _telling(await self.get(name, tenant=tenant), over)
+        return _telling(await here.get(name, tenant=tenant), over)
 
-    async def skip(self, name: str, *, tenant: str = "default", by: str = "api", reason: str | None = None) -> Schedule:
+    async def skip(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
+    ) -> Schedule:
         """Skip only the next event."""
-        async with self._locked(name, tenant) as (tx, schedule, head):
+        here = self._within(transaction)
+        async with here._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
             why = f"skipped by {by}" + (f": {reason}" if reason else "")
             await tx.drop({head.id: (1, "skipped", storable(why))}, storable(by))
             await plan_next(tx, head)
             await _note(tx, schedule, "skipped", by, f"due {write_instant(head.due)}")
             over = passed_over(schedule, [occurrence_of(head)], 1)
-        return _telling(await self.get(name, tenant=tenant), over)
+        return _telling(await here.get(name, tenant=tenant), over)
 
     # -- events outside the rule
 
@@ -207,6 +234,7 @@ class Schedules:
         *,
         payload: Any = UNCHANGED,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
         correlation_id: str | None = None,
     ) -> Event:
@@ -218,7 +246,7 @@ class Schedules:
             problems.append(written)
         if problems:
             raise Invalid(problems)
-        async with self._locked(name, tenant, head=False) as (tx, schedule, _):
+        async with self._within(transaction)._locked(name, tenant, head=False) as (tx, schedule, _):
             self._refuse_closed(schedule)
             id = new_id()
             event = _beside(schedule, id, f"trigger:{id}", correlation_id=correlation_id)
@@ -239,6 +267,7 @@ class Schedules:
         limit: int = 100,
         label: str | None = None,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
@@ -247,7 +276,7 @@ class Schedules:
         self._check_range(start, end, limit, label)
         start, end = start.astimezone(UTC), end.astimezone(UTC)
         label = label or f"{write_instant(start)}/{write_instant(end)}"
-        async with self._locked(name, tenant, head=False) as (tx, schedule, _):
+        async with self._within(transaction)._locked(name, tenant, head=False) as (tx, schedule, _):
             self._refuse_closed(schedule)
             now = await tx.now()
             if end > now:
@@ -344,10 +373,18 @@ class Schedules:
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
 
-    async def delete(self, name: str, *, tenant: str = "default", expected: str | None = None, by: str = "api") -> int:
+    async def delete(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int:
         """Delete a schedule; return how many of its events were cancelled. Events under way continue to their end.
         Raises Stale unless the schedule has the *expected* tag."""
-        async with self._locked(name, tenant) as (tx, schedule, _head):
+        async with self._within(transaction)._locked(name, tenant) as (tx, schedule, _head):
             check_tag(f"schedule {name!r}", schedule.tag, expected)
             if dependents := await tx.dependents(tenant, name):
                 depend = "depends" if len(dependents) == 1 else "depend"
@@ -357,10 +394,17 @@ class Schedules:
             await tx.delete_schedule(schedule.id)
         return cancelled
 
-    async def replan(self, *, dry_run: bool = False, by: str = "api") -> builtins.list[ReplannedHead]:
+    async def replan(
+        self, *, dry_run: bool = False, transaction: Any = None, by: str = "api"
+    ) -> builtins.list[ReplannedHead]:
         """Move events that have not started to where newer time zone data puts them; return the events that were, or
         with *dry_run* would be, moved."""
-        return await replan(self._store, dry_run=dry_run, by=storable(by))
+        return await replan(self._within(transaction)._store, dry_run=dry_run, by=storable(by))
+
+    def _within(self, transaction: Any) -> "Schedules":
+        """The same verbs in the caller's transaction, if there is one."""
+        tx = self._transaction_of(transaction)
+        return self if tx is None else Schedules(tx, self._channels, self._transaction_of)
 
     @asynccontextmanager
     async def _locked(

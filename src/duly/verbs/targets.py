@@ -40,6 +40,7 @@ from duly.values.durations import format_duration, parse_duration
 from duly.values.instants import write_instant
 from duly.verbs.found import require_found
 from duly.verbs.marks import for_doors, reads
+from duly.verbs.transactions import no_transaction
 
 MOST_SECRETS = 5
 """Secrets that sign at once; a rotation drops the oldest above that."""
@@ -75,9 +76,10 @@ class Targets:
         signals: Signals,
         most: int | None = None,
         via: str | None = None,
+        transaction_of: Callable[[Any], TargetStore | None] = no_transaction,
     ) -> None:
         self._store, self._forget, self._keys, self._signals, self._most = store, forget, keys, signals, most
-        self._via = via
+        self._via, self._transaction_of = via, transaction_of
         self._seal = Seal(keys)
 
     # -- stored targets
@@ -95,6 +97,7 @@ class Targets:
         retry_statuses: Collection[int] | None = None,
         secret: str | None = None,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Store a target, or replace it. A webhook's target has a secret, which is generated unless one is given; it is
@@ -109,7 +112,7 @@ class Targets:
             raise Invalid(problems)
         if "retry_statuses" in spec:
             spec["retry_statuses"] = [int(status) for status in spec["retry_statuses"]]  # JSON may say 404.0
-        async with self._store.begin() as tx:
+        async with self._within(transaction)._store.begin() as tx:
             old = await tx.target(tenant, name)
             keeps = (channel == WEBHOOK and secret is None) or (headers is None and old and "headers" in old.spec)
             sealed = self._open(old) if old is not None and keeps else Sealed(tenant, name)
@@ -146,6 +149,7 @@ class Targets:
         secret: str | None = None,
         keep: timedelta | str = OLD_SECRET_KEPT_FOR,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Target:
         """Give a webhook's target a new secret. Until *keep* has passed, the old secret signs as well, so that the
@@ -153,7 +157,7 @@ class Targets:
         wrong = None if secret is None else secret_problem("secret", secret)
         span = _span("keep", keep, [] if wrong is None else [wrong])
         made = secret or written(luck.token_bytes(32))
-        async with self._store.begin() as tx:
+        async with self._within(transaction)._store.begin() as tx:
             old = await self._found(tx, name, tenant)
             if old.channel != WEBHOOK:
                 raise Conflict(
@@ -174,19 +178,20 @@ class Targets:
         self._forget(tenant, name)
         return stored
 
-    async def reseal(self, *, tenant: str | None = None, by: str = "api") -> Resealed:
+    async def reseal(self, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Resealed:
         """Encrypt the secrets of targets with the first key of DULY_SECRET_KEY where an older key encrypted them, so
         that the older key can be removed. Each target is a transaction of its own; an interrupted call is continued by
         the next."""
+        here = self._within(transaction)
         resealed, unchanged, closed = 0, 0, []
         last = ("", "")
-        while page := await self._store.list_targets(tenant, after=last, limit=MOST_LISTED):
+        while page := await here._store.list_targets(tenant, after=last, limit=MOST_LISTED):
             last = (page[-1].tenant, page[-1].name)
             for target in page:
                 if target.sealed is None:
                     continue
                 try:
-                    done = await self._reseal(target, by)
+                    done = await here._reseal(target, by)
                 except Unsealed:
                     if not self._keys:
                         raise
@@ -232,17 +237,20 @@ class Targets:
         last = (tenant, after or "")
         return page_of(await self._store.list_targets(tenant, after=last, limit=limit + 1, within=PAGE_BYTES), limit)
 
-    async def delete(self, name: str, *, force: bool = False, tenant: str = "default", by: str = "api") -> Target:
+    async def delete(
+        self, name: str, *, force: bool = False, tenant: str = "default", transaction: Any = None, by: str = "api"
+    ) -> Target:
         """Delete a target. Refused while events wait for it, unless with *force*: then they become dead letters when
         they are due. Events held for it are released first, in separate transactions: a call that is interrupted leaves
         a target that can be deleted again."""
-        async with self._store.begin() as tx:
+        store = self._within(transaction)._store
+        async with store.begin() as tx:
             found = await self._found(tx, name, tenant)
             if not force and (many := await tx.aimed_at(found, EVENTS_EXAMINED)):
                 raise Conflict(_in_use(name, many))
             await tx.unpark(tenant, name)
-        await open_again(self._store, tenant, name, storable(by))
-        async with self._store.begin() as tx:
+        await open_again(store, tenant, name, storable(by))
+        async with store.begin() as tx:
             found = await self._found(tx, name, tenant)
             await tx.note([(found.id, "deleted", None)], storable(by))
             await tx.delete_target(tenant, name)
@@ -256,31 +264,44 @@ class Targets:
     # -- destinations: targets by name, and origins or URLs of others
 
     async def disable(
-        self, destination: str, *, tenant: str = "default", reason: str | None = None, by: str = "api"
+        self,
+        destination: str,
+        *,
+        tenant: str = "default",
+        reason: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
     ) -> None:
         """Send nothing to a destination until it is enabled: its events are held."""
-        key = await self._key(destination, tenant)
+        here = self._within(transaction)
+        key = await here._key(destination, tenant)
         why = DISABLED if reason is None else f"{DISABLED}: {storable(reason)}"
-        async with self._store.begin() as tx:
+        async with here._store.begin() as tx:
             await tx.unpark(tenant, key)
             await tx.park(tenant, key, why, None)
             await note(tx, tenant, key, "disabled", reason, by)
         self._forget(tenant, key)
 
-    async def enable(self, destination: str, *, tenant: str = "default", by: str = "api") -> int:
+    async def enable(
+        self, destination: str, *, tenant: str = "default", transaction: Any = None, by: str = "api"
+    ) -> int:
         """Send to a destination again, whatever it was parked for; return how many events were waiting for it."""
-        key = await self._key(destination, tenant)
-        async with self._store.begin() as tx:
+        here = self._within(transaction)
+        key = await here._key(destination, tenant)
+        async with here._store.begin() as tx:
             if await tx.unpark(tenant, key) is None:
                 raise Conflict(f"target {key!r} is not parked or disabled: there is nothing to enable")
             await note(tx, tenant, key, "enabled", None, by)
         self._forget(tenant, key)
-        return await open_again(self._store, tenant, key, storable(by), self._most)
+        return await open_again(here._store, tenant, key, storable(by), self._most)
 
-    async def probe(self, destination: str, *, tenant: str = "default", by: str = "api") -> None:
+    async def probe(
+        self, destination: str, *, tenant: str = "default", transaction: Any = None, by: str = "api"
+    ) -> None:
         """Let a worker try a parked destination at its next poll, instead of when its back-off ends."""
-        key = await self._key(destination, tenant)
-        async with self._store.begin() as tx:
+        here = self._within(transaction)
+        key = await here._key(destination, tenant)
+        async with here._store.begin() as tx:
             found = await tx.probe_now(tenant, key)
             if found:
                 await note(tx, tenant, key, "probed", None, by)
@@ -294,6 +315,7 @@ class Targets:
         concurrency: int | None = None,
         rate: float | str | None = None,
         tenant: str = "default",
+        transaction: Any = None,
         by: str = "api",
     ) -> Known:
         """Limit how many events go to a destination at once, from each worker, and how many a second, from all workers.
@@ -307,11 +329,12 @@ class Targets:
             problems += error.problems
         if problems:
             raise Invalid(problems)
-        key = DESTINATION_OF_ALL if destination is None else await self._key(destination, tenant)
+        here = self._within(transaction)
+        key = DESTINATION_OF_ALL if destination is None else await here._key(destination, tenant)
         if key.rstrip("/") != whose_events(key):
             raise Invalid([Problem("destination", f"limits are for a whole origin: give {whose_events(key)}")])
         key = whose_events(key)
-        async with self._store.begin() as tx:
+        async with here._store.begin() as tx:
             await tx.limit(tenant, key, concurrency, often)
             told = [f"{concurrency} at once" if concurrency else None, show_rate(often) if often else None]
             await note(tx, tenant, key, "limited", ", ".join(filter(None, told)) or "no limits", by)
@@ -353,6 +376,14 @@ class Targets:
         return self._keys.signing(tenant, origin_of(url))[0]
 
     # -- internal
+
+    def _within(self, transaction: Any) -> "Targets":
+        """The same verbs in the caller's transaction, if there is one. Until it commits, and for a moment after it,
+        workers may go on by what they have read before."""
+        tx = self._transaction_of(transaction)
+        if tx is None:
+            return self
+        return Targets(tx, self._forget, self._keys, self._signals, self._most, self._via, self._transaction_of)
 
     def _open(self, target: Target) -> Sealed:
         if target.sealed is None:

@@ -32,9 +32,7 @@ A_USERS = "a user's"
 class Users:
     """``duly.users``. With a tenant, only that tenant's users exist."""
 
-    def __init__(
-        self, store: UserStore, how: Calendars, transaction_of: Callable[[Any], UserTransaction | None]
-    ) -> None:
+    def __init__(self, store: UserStore, how: Calendars, transaction_of: Callable[[Any], UserStore | None]) -> None:
         self._store, self._how, self._transaction_of = store, how, transaction_of
 
     async def add(
@@ -174,13 +172,14 @@ class Users:
         Duly."""
         return await rehearse(self._store, rows, tenant, how or self._how, telling)
 
-    async def refresh(self, *, tenant: str | None = None, by: str = "refresh") -> Refreshed:
+    async def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> Refreshed:
         """Update the events of all users to the current event types and delivery time: after a type was added, removed
         or changed."""
+        store = self._transaction_of(transaction) or self._store
         users, events, refused = 0, 0, dict[str, Invalid]()
         after: str | None = None
-        while ids := await self._store.walk_users(tenant, after=after, limit=USERS_PER_TRANSACTION):
-            async with self._store.begin() as tx:
+        while ids := await store.walk_users(tenant, after=after, limit=USERS_PER_TRANSACTION):
+            async with store.begin() as tx:
                 changed, bad = await refresh_users(tx, ids, self._how, storable(by))
             users, events, after = users + len(ids), events + changed, ids[-1]
             refused |= bad
@@ -188,12 +187,8 @@ class Users:
 
     @asynccontextmanager
     async def _within(self, transaction: Any) -> AsyncIterator[UserTransaction]:
-        tx = self._transaction_of(transaction)
-        if tx is not None:
+        async with (self._transaction_of(transaction) or self._store).begin() as tx:
             yield tx
-        else:
-            async with self._store.begin() as own:
-                yield own
 
 
 async def _locked(tx: UserTransaction, id: str, tenant: str | None, expected: str | None) -> User:

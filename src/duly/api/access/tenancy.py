@@ -4,14 +4,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from duly.decide.planning import plan
 from duly.decide.targets.origin import OVER_HTTP, HttpOrigin
 from duly.duly import Duly
 from duly.engine.destinations.target_references import Key, key_of, missing
 from duly.engine.schedule import add_events, put_events
-from duly.errors import Misuse
 from duly.ids import new_ids
 from duly.ports import Added, Store
 from duly.records.event import NewEvent, Timer
@@ -19,6 +17,7 @@ from duly.verbs.events import Events
 from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
+from duly.verbs.transactions import no_transaction
 from duly.verbs.users import Users
 
 MOST_RELEASED = 10_000
@@ -40,11 +39,11 @@ class Tenancy:
 
     @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self._store, self.channels, _no_transaction)
+        return Schedules(self._store, self.channels, no_transaction)
 
     @cached_property
     def users(self) -> Users:
-        return Users(self._store, self.duly.calendars._replace(channels=self.channels), _no_transaction)
+        return Users(self._store, self.duly.calendars._replace(channels=self.channels), no_transaction)
 
     @cached_property
     def targets(self) -> Targets:
@@ -99,8 +98,3 @@ async def tenancy(duly: Duly, tenant: str, *, writes: bool, one_statement: bool 
         own = Tenancy(duly, store, tenant)
         yield own
     own.committed()
-
-
-def _no_transaction(given: Any) -> None:
-    if given is not None:
-        raise Misuse("a request has its own transaction: remove transaction=")

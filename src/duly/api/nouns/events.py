@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -20,12 +19,12 @@ from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.rates import read_rate
 from duly.decide.why import Why
-from duly.errors import NotFound, Problem
+from duly.errors import Conflict, NotFound, Problem
 from duly.ports import ListPage
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, read_filter
 from duly.records.history import ENTRY_JSON, HISTORY_PAGE, Entry
-from duly.records.results import DeadLetters
+from duly.records.results import CancelResult, DeadLetters
 from duly.records.specs import Spec
 from duly.records.wire.answers import DISCARDED, EVENT_WITH_HISTORY, REPLAYED
 from duly.values.instants import read_instant
@@ -33,6 +32,16 @@ from duly.values.instants import read_instant
 operations = Operations("events")
 
 EVENT = DescribedResponse("The event as it is now", EVENT_JSON.struct, examples.EVENT)
+CANCELLED = {
+    200: DescribedResponse(
+        "The event was cancelled", EVENT_JSON.struct, {**examples.EVENT, "status": "CANCELLED", "ready_at": None}
+    ),
+    202: DescribedResponse(
+        "The event runs, and was asked to stop",
+        EVENT_JSON.struct,
+        {**examples.EVENT, "status": "PROCESSING", "stop_requested_at": "2026-12-01T09:00:02Z"},
+    ),
+}
 IN_FILTER = {"schedule": "filter.schedule"}
 """Names of fields that differ between the verbs and a body with a filter."""
 
@@ -73,6 +82,17 @@ async def list_events(ask: ApiRequest) -> ApiResponse:
     page = RequestedPage(ask.query, id_place)
     which, problems = read_filter({field: value for field, value in ask.query.items() if field not in PAGING_BY_ID})
     return await list_page(ask, which, page, [*page.problems, *problems])
+
+
+async def cancelled(ask: ApiRequest, name: str, reason: str | None = None) -> ApiResponse:
+    """Cancels the event with this id or key. The status of the answer says what came of it."""
+    result = await ask.own.events.cancel(name, tenant=ask.tenant, by=ask.by, reason=reason)
+    if result is CancelResult.NOTHING:
+        raise NotFound(f"there is no event {name!r:.60} to cancel: it does not exist, or was cancelled before")
+    event = await ask.own.events.get(name, tenant=ask.tenant)
+    if result is CancelResult.FIRED:
+        raise Conflict(f"cannot cancel event {event.id}: it is {event.status}")
+    return ApiResponse(_shown(event), 202 if result is CancelResult.RUNNING else 200)
 
 
 @operations.add(
@@ -142,24 +162,25 @@ async def event_history(ask: ApiRequest) -> ApiResponse:
 
 
 def id_of(ask: ApiRequest) -> str:
-    """The id in the path; raises NotFound if it is no valid id."""
-    try:
-        return str(UUID(ask.named("id")))
-    except ValueError:
-        raise NotFound(f"{ask.named('id')!r:.60} is not an event's id: expected a UUID") from None
+    """The id or key in the path."""
+    return ask.named("id")
 
 
 @operations.add(
     "POST",
     "/v1/events/{id}/cancel",
-    {200: EVENT},
+    CANCELLED,
     takes=RequestBody(REASON, {"reason": "the invoice was paid"}, required=False),
     conflicts=True,
 )
 async def cancel_event(ask: ApiRequest) -> ApiResponse:
-    """Cancel an event that has not started. Its series continues with the next occurrence."""
+    """Cancel an event. Its series continues with the next occurrence.
+
+    An event that runs is asked to stop: it ends CANCELLED, unless it completes first. 404 if there is no such event or
+    it was cancelled before, 409 if it has fired.
+    """
     why = read_fields(ask.body, {"reason": str})["reason"]
-    return ApiResponse(_shown(await ask.own.events.cancel(id_of(ask), tenant=ask.tenant, by=ask.by, reason=why)))
+    return await cancelled(ask, id_of(ask), why)
 
 
 @operations.add(

@@ -11,6 +11,7 @@ import msgspec
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import MOST_BULK, ref
+from duly.api.nouns.events import CANCELLED, cancelled
 from duly.api.protocol.bodies import BULK_BODY_BYTES
 from duly.api.protocol.problems import errors_of
 from duly.api.protocol.request import ApiRequest, ApiResponse
@@ -59,24 +60,24 @@ async def put_timer(ask: ApiRequest) -> ApiResponse:
 
 @operations.add("GET", "/v1/timers/{key}", {200: DescribedResponse("The timer", EVENT_JSON.struct, examples.EVENT)})
 async def get_timer(ask: ApiRequest) -> ApiResponse:
-    """Read a timer."""
+    """Read a timer: the open one with this key, or else the latest."""
     return ApiResponse(EVENT_JSON.write(await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)))
 
 
 @operations.add(
     "DELETE",
     "/v1/timers/{key}",
-    {
-        200: DescribedResponse(
-            "The timer was cancelled", EVENT_JSON.struct, {**examples.EVENT, "status": "CANCELLED", "ready_at": None}
-        )
-    },
+    CANCELLED,
     conflicts=True,
 )
 async def cancel_timer(ask: ApiRequest) -> ApiResponse:
-    """Cancel a timer that has not started. Its key is free again."""
+    """Cancel a timer. Its key is free again.
+
+    A timer that runs is asked to stop: it ends CANCELLED, unless it completes first. 404 if there is no such timer or
+    it was cancelled before, 409 if it has fired.
+    """
     event = await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)
-    return ApiResponse(EVENT_JSON.write(await ask.own.events.cancel(event.id, tenant=ask.tenant, by=ask.by)))
+    return await cancelled(ask, event.id)
 
 
 @operations.add(

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import MOST_BULK, name, ref
 from duly.api.description.schemas import PAGING, PAGING_BY_ID
-from duly.api.nouns.events import id_of, list_page
+from duly.api.nouns.events import list_page
 from duly.api.protocol.bodies import BULK_BODY_BYTES
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_of_these
@@ -36,6 +37,14 @@ SHOWN = ("created_at", "updated_at", "warnings")
 
 def _answer(user: User, status: int = 200, **headers: str) -> ApiResponse:
     return ApiResponse(USER_JSON.write(user), status, {**etag(user_tag(user)), **headers})
+
+
+def id_of(ask: ApiRequest) -> str:
+    """The id in the path; raises NotFound if it is no valid id."""
+    try:
+        return str(UUID(ask.named("id")))
+    except ValueError:
+        raise NotFound(f"{ask.named('id')!r:.60} is not a user's id: expected a UUID") from None
 
 
 @operations.add(

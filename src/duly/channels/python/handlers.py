@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from duly.channels.python.threads import Threads
 from duly.decide.error_text import describe
 from duly.decide.exhaustion import WAIT, exhausted
 from duly.errors import Misuse, StoreUnavailable
 from duly.ports import Route, Transaction
-from duly.records.event import HANDLER, Delivered, Event, Failed, Outcome, Rejected, Unreachable
+from duly.records.event import HANDLER, Delivered, Event, Failed, Outcome, Rejected, StopFlag, Unreachable
 
 DEADLINE = timedelta(minutes=5)  # of a handler that is registered without one
 WAIT_AFTER_OUTAGE = timedelta(seconds=1)  # after a store outage: the retry can only be stored once the store is back
 DELIVERED = Delivered()
+HAS_STOPPED = Unreachable("the handler stopped because event.stopping was true", timedelta())
 AT_ONCE = timedelta()
 
 HUNG_AT_LEAST = 10
@@ -51,6 +54,7 @@ class ThreadHandler:
 
     def __init__(self, type: str, function: Callable[..., Any], threads: Threads) -> None:
         self.type, self.function, self._threads = type, function, threads
+        self._flags: dict[tuple[str, int], StopFlag] = {}  # of the running events, by claim
 
     @property
     def hung(self) -> int:
@@ -70,11 +74,23 @@ class ThreadHandler:
     async def deliver(self, event: Event) -> Outcome:
         if (reason := self.down) is not None:  # it went down after the event was claimed
             return Unreachable(reason, AT_ONCE, told=True)
-        return await self._threads.call(self._outcome, event)
+        claim = event.id, event.version
+        flag = self._flags[claim] = StopFlag()
+        try:
+            return await self._threads.call(self._outcome, msgspec.structs.replace(event, stop_flag=flag))
+        finally:
+            del self._flags[claim]
+
+    def ask_to_stop(self, event: Event) -> None:
+        if (flag := self._flags.get((event.id, event.version))) is not None:
+            flag.asked = True
 
     def _outcome(self, event: Event) -> Outcome:
         try:
-            return outcome_of(self.function(event), self.type)
+            returned = self.function(event)
+            if returned is None and event.stop_flag.seen:
+                return HAS_STOPPED
+            return outcome_of(returned, self.type)
         except StoreUnavailable as error:
             return Unreachable(describe(error), WAIT_AFTER_OUTAGE)
         except BaseException as error:  # any exception must end here, or it would end the thread

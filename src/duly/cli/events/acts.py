@@ -1,4 +1,4 @@
-"""``duly events cancel`` and ``reschedule``, and the loop for acts on several events."""
+"""``duly cancel``, ``duly events cancel`` and ``reschedule``, and the loop for acts on several events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,14 +8,20 @@ from cyclopts import App, Parameter
 
 from duly.cli.batch import Reason
 from duly.cli.events.views import acted
+from duly.cli.exit_codes import DONE, FAILED
 from duly.cli.instants import resolve
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import print_json, screen, tell_error
 from duly.duly import Duly
-from duly.errors import DulyError, Misuse
+from duly.errors import Conflict, DulyError, Misuse, NotFound
 from duly.records.event import EVENT_JSON, Event
+from duly.records.results import CancelResult
 
 Act = Callable[[str], Awaitable[Event]]
+KeyOrId = Annotated[str, Parameter(name="KEY-OR-ID")]
+GIVE_IDS = "give the ids or keys of the events; `duly events list` shows them"
+UNKNOWN = "it does not exist, or was cancelled before; `duly events list` shows the events"
+WORDS = {CancelResult.CANCELLED: "cancelled", CancelResult.RUNNING: "asked to stop"}
 Tenant = Annotated[str | None, Parameter(help="Only in this tenant")]
 
 
@@ -24,15 +30,38 @@ def register(app: App) -> None:
     app.command(reschedule)
 
 
-def cancel(*ids: str, tenant: Tenant = None, reason: Reason = None, invocation: Hidden) -> int:
-    """Cancel events that wait: they will not fire. A schedule goes on with its next."""
-    by = person()
-    return each(
-        ids,
-        "cancelled",
-        lambda duly: lambda id: duly.events.cancel(id, tenant=tenant, by=by, reason=reason),
-        invocation,
-    )
+def register_shortcut(commands: App) -> None:
+    """``duly cancel``, which is ``duly events cancel``."""
+    commands.command(cancel)
+
+
+def cancel(*ids: KeyOrId, tenant: Tenant = None, reason: Reason = None, invocation: Hidden) -> int:
+    """Cancel events: they will not fire. What runs is asked to stop. A schedule goes on with its next."""
+    if not ids:
+        raise Misuse(GIVE_IDS)
+    return asyncio.run(_cancel(ids, tenant, reason, invocation))
+
+
+async def _cancel(ids: tuple[str, ...], tenant: str | None, reason: str | None, invocation: Invocation) -> int:
+    done: list[tuple[Event, CancelResult]] = []
+    async with invocation.duly_for_looking() as duly:
+        by, now = person(), await duly.now()
+        for id in ids:
+            result = await duly.cancel(id, tenant=tenant, by=by, reason=reason)
+            if result is CancelResult.NOTHING:
+                tell_error(NotFound(f"there is no event {id!r:.60} to cancel: {UNKNOWN}"), json=invocation.json)
+                continue
+            event = await duly.events.get(id, tenant=tenant)
+            if result is CancelResult.FIRED:
+                tell_error(Conflict(f"cannot cancel event {event.id}: it is {event.status}"), json=invocation.json)
+                continue
+            done.append((event, result))
+    if invocation.json:
+        print_json({"events": [EVENT_JSON.write(event) | {"result": result} for event, result in done]})
+    else:
+        for event, result in done:
+            screen().print(acted(event, WORDS[result], now), soft_wrap=True)
+    return DONE if len(done) == len(ids) else FAILED
 
 
 def reschedule(
@@ -57,7 +86,7 @@ def reschedule(
 def each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act], invocation: Invocation) -> int:
     """Runs an act for each event; a failure of one does not stop the others. Returns the exit code."""
     if not ids:
-        raise Misuse("give the ids of the events; `duly events list` shows them")
+        raise Misuse(GIVE_IDS)
     return asyncio.run(_do_each(ids, word, act_of, invocation))
 
 
@@ -67,8 +96,7 @@ async def _do_each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act
         act, now = act_of(duly), await duly.now()
         for id in ids:
             try:
-                await act(id)
-                done.append(await duly.events.get(id))
+                done.append(await act(id))
             except DulyError as error:
                 if len(ids) == 1:
                     raise
@@ -78,4 +106,4 @@ async def _do_each(ids: tuple[str, ...], word: str, act_of: Callable[[Duly], Act
     else:
         for event in done:
             screen().print(acted(event, word, now), soft_wrap=True)
-    return 0 if len(done) == len(ids) else 1
+    return DONE if len(done) == len(ids) else FAILED

@@ -23,6 +23,7 @@ def register(commands: App) -> None:
     for verbs in (acts, dead_letters):
         verbs.register(events)
     commands.command(events)
+    acts.register_shortcut(commands)
 
 
 @events.command(name="list")

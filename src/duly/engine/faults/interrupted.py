@@ -16,8 +16,8 @@ from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import let_go_after
 from duly.engine.tally import DEAD, PassTally
 from duly.ports import ClaimPath
-from duly.records.event import Event, Status
-from duly.signals import Claimed, DeadLettered, Interrupted
+from duly.records.event import TERMINAL, Event, Status
+from duly.signals import Cancelled, Claimed, DeadLettered, Interrupted
 
 WAIT_FOR_QUIET_S = 1.0
 """Seconds for which a worker waits for its running events to end before it delivers an interrupted event."""
@@ -60,6 +60,8 @@ class InterruptedEvents:
         began, lease = time.monotonic(), self._claimant.lease
         if not self._is_quiet and (overdue < lease or began < self._force_after):
             return False
+        if not self._is_quiet and not await self._store.has_interrupted(lanes):
+            return False  # somebody's transaction has locked it: nothing has to wait for it
         pressing = overdue > PRESSING_AFTER_LEASES * lease
         with self._lookahead.quiet():
             goes_on = await self._executor.finish_all(lease.total_seconds() if pressing else WAIT_FOR_QUIET_S)
@@ -87,12 +89,13 @@ class InterruptedEvents:
 async def claim_interrupted(
     store: ClaimPath, claimant: Claimant, lanes: Sequence[str], tally: PassTally
 ) -> Event | None:
-    """Claims one interrupted event. Events that were interrupted too often become dead letters on the way."""
+    """Claims one interrupted event. On the way, events that were interrupted too often become dead letters, and events
+    that were asked to stop are cancelled."""
     signals, (worker, lease, as_of) = tally.signals, claimant
     while True:
         async with store.begin() as tx:  # else a store failing after the claim leaves the event unstarted
             claimed = await tx.claim_interrupted(worker, lanes, lease, as_of)
-            await let_go_after(tx, [event for event, _ in claimed if event.status is Status.FAILED])
+            await let_go_after(tx, [event for event, _ in claimed if event.status in TERMINAL])
         if not claimed:
             return None
         [(event, before)] = claimed
@@ -101,6 +104,8 @@ async def claim_interrupted(
         if event.status is Status.FAILED:
             tally.count(DEAD)
             signals.emit(DeadLettered(event, event.last_error or ""))
+        elif event.status is Status.CANCELLED:
+            signals.emit(Cancelled(event))
         else:
             signals.emit(Claimed(event, worker))
             return event

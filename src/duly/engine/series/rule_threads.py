@@ -26,6 +26,11 @@ SPENT: ContextVar[Spent | None] = ContextVar("duly_spent", default=None)
 """The account to which evaluations add their time; the HTTP API sets one for each request."""
 
 
+IN_CALLERS_THREAD: ContextVar[bool] = ContextVar("duly_in_callers_thread", default=False)
+"""Whether the caller waits in a thread of its own, as in ``duly.sync`` with a connection: rules are evaluated
+there then."""
+
+
 async def evaluated(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Runs a slow function in a thread and returns its result."""
 
@@ -37,7 +42,7 @@ async def evaluated(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
             if (spent := SPENT.get()) is not None:
                 spent.seconds += time.thread_time() - began
 
-    return await asyncio.to_thread(timed)
+    return timed() if IN_CALLERS_THREAD.get() else await asyncio.to_thread(timed)
 
 
 class Slices:

@@ -30,6 +30,7 @@ OF_ALL_CLAIMED: Mapping[str, Any] = {
     "hold_kind": None,
     "held_for": None,
     "executed": None,
+    "stop_requested": None,
     "rule_json": None,  # the rule of a user's head; a claimed event is no longer a head
 }
 """Fields with the same value for every claimed event, so no claim returns them."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from duly.errors import Conflict, Misuse, NotWritable, SchemaMismatch, StoreError, StoreUnavailable
+from duly.errors import Conflict, Misuse, NotWritable, RowLocked, SchemaMismatch, StoreError, StoreUnavailable
 from duly.ports import CutShort
 from duly.stores.queries import Query, load
 from duly.stores.query_base import WITHIN, row_bytes
@@ -225,6 +225,8 @@ def translation_of(error: Exception) -> StoreError | Conflict | None:
             return NotWritable(f"PostgreSQL: {error.args[0]}: free some space on the server's disk")
         case asyncpg.ReadOnlySQLTransactionError():
             return NotWritable(f"PostgreSQL: {error}: this server is a standby, or is set to read only")
+        case asyncpg.LockNotAvailableError():
+            return RowLocked(f"PostgreSQL: {error}")
         case asyncpg.QueryCanceledError():
             return StoreUnavailable(
                 f"PostgreSQL: {error}: it is too busy, or another transaction holds a lock; try again"

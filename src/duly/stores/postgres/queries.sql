@@ -131,7 +131,13 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: by_key (read)
-SELECT {e.event} FROM duly.events AS e WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
+-- The open event of a key, or else its latest. (Two lookups, each with its index. Ids sort by their time of creation.)
+SELECT {e.event} FROM (
+    (SELECT * FROM duly.events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status <> 'CANCELLED')
+    UNION ALL
+    (SELECT * FROM duly.events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status = 'CANCELLED'
+     ORDER BY id DESC LIMIT 1)
+) AS e ORDER BY status IN ('PENDING', 'PROCESSING') DESC, id DESC LIMIT 1
 
 -- fragment: careful
 -- Whether an event is a head about which something has to be decided. Any other head carries its successor: it fires as
@@ -288,7 +294,7 @@ RETURNING e.id::text, e.version, e.lane, e.head, e.ready, {clock}
 
 -- name: start
 -- Starts reserved events that were not cancelled, moved or taken since; unless the clock was set back and they are not
--- due in a moment. Heads to decide about are left as they are. The reservation is on disk and already fences off other
+-- due in a moment. An event that somebody has locked is left to the next claim after its reservation. Heads to decide about are left as they are. The reservation is on disk and already fences off other
 -- workers, so this does not wait for the disk: if the server loses the start in a crash, the reservation is there again,
 -- and `start_again` restores the start when the event is settled.
 WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done), picked AS MATERIALIZED (
@@ -297,7 +303,7 @@ WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', tru
     JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
     WHERE events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us}
       AND (SELECT done FROM at_once) = 'off'
-    FOR UPDATE OF events
+    FOR UPDATE OF events SKIP LOCKED
 ), taken AS (
     UPDATE duly.events AS e
     SET status = 'PROCESSING', unsettled = 1, claimed = {now}, ready = {now} + :lease::bigint * {us}, head = false,
@@ -324,7 +330,7 @@ WITH picked AS MATERIALIZED (
       AND NOT (events.head AND (events.next_state = 'known' AND NOT EXISTS (
           SELECT FROM duly.events AS there WHERE there.series = events.series AND there.occurrence = events.next_occurrence
       )) IS NOT TRUE)
-    FOR UPDATE OF events
+    FOR UPDATE OF events SKIP LOCKED
 ), taken AS (
     UPDATE duly.events AS e
     SET status = 'PROCESSING', unsettled = 1, claimed = picked.claimed, head = false,
@@ -349,16 +355,23 @@ RETURNING subject::text
 
 -- name: release
 -- (A head that was found late was reserved from that moment on: it is ready when it is due.)
+WITH picked AS MATERIALIZED (
+    SELECT e.id FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
+    JOIN duly.events AS e ON e.id = mine.id AND e.version = mine.version AND e.ready = mine.until
+    WHERE e.unsettled = 0
+    FOR UPDATE OF e SKIP LOCKED
+)
 UPDATE duly.events AS e SET ready = CASE WHEN e.head THEN e.due ELSE e.ready - :patience::bigint * {us} END
-FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
-WHERE e.id = mine.id AND e.version = mine.version AND e.ready = mine.until AND e.unsettled = 0
+WHERE e.id = ANY (ARRAY(SELECT id FROM picked))
 RETURNING e.lane, (SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS told (lane))
 
 -- name: claim_interrupted
 -- An expired lease: its worker vanished. After five interruptions, the event itself is considered the cause, and fails.
+-- An event that was asked to stop is cancelled.
 WITH picked AS MATERIALIZED (
-    SELECT id, status, worker, claimed, version, unsettled,
-           status = 'PROCESSING' AS interrupted, status = 'PROCESSING' AND unsettled >= :most AS spent
+    SELECT id, status, worker, claimed, version, unsettled, stop_requested IS NOT NULL AS stopped,
+           status = 'PROCESSING' AS interrupted,
+           status = 'PROCESSING' AND unsettled >= :most AND stop_requested IS NULL AS spent
     FROM duly.events
     WHERE lane = ANY (:lanes::text[]) AND unsettled > 0 AND ready <= {as_of}
     ORDER BY ready
@@ -370,15 +383,22 @@ WITH picked AS MATERIALIZED (
     FROM picked WHERE interrupted
     UNION ALL
     SELECT id, {now}, 'failed', :worker, version + 1, NULL, :error FROM picked WHERE spent
+    UNION ALL
+    SELECT id, {now}, 'cancelled', :worker, version + 1, NULL, :stopped FROM picked WHERE stopped
 )
 UPDATE duly.events AS e
-SET status = CASE WHEN spent THEN 'FAILED' ELSE 'PROCESSING' END,
-    ready = CASE WHEN spent THEN NULL ELSE {now} + :lease::bigint * {us} END,
+SET status = CASE WHEN stopped THEN 'CANCELLED' WHEN spent THEN 'FAILED' ELSE 'PROCESSING' END,
+    ready = CASE WHEN stopped OR spent THEN NULL ELSE {now} + :lease::bigint * {us} END,
     last_error = CASE WHEN spent THEN :error ELSE e.last_error END,
-    unsettled = e.unsettled + CASE WHEN spent THEN 0 ELSE 1 END,
+    unsettled = e.unsettled + CASE WHEN stopped OR spent THEN 0 ELSE 1 END,
     version = e.version + 1, worker = :worker, claimed = {now}
 FROM picked WHERE e.id = picked.id
 RETURNING {e.event}, picked.interrupted, picked.worker, picked.claimed
+
+-- name: has_interrupted
+-- An expired lease of an event that nobody has locked.
+SELECT id::text FROM duly.events WHERE lane = ANY (:lanes::text[]) AND unsettled > 0 AND ready <= {now}
+ORDER BY ready LIMIT 1 FOR UPDATE SKIP LOCKED
 
 -- name: horizon (read)
 -- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that
@@ -391,20 +411,58 @@ SELECT {now},
 FROM unnest(:lane::text[], :since::timestamptz[]) AS wanted (lane, since)
 
 -- name: renew
+-- An event that somebody has locked is returned as such, and not renewed: the others must not wait for it.
 -- (Here and below, the status is compared with an expression over the given rows. Compared with a constant, the planner
 -- would look it up in its statistics, find that hardly any event is claimed, and begin with a scan for claimed events.)
-UPDATE duly.events AS e SET ready = {now} + :lease::bigint * {us}
-FROM unnest(:id::uuid[], :version::int[]) AS held (id, version)
-WHERE e.id = held.id AND e.version = held.version AND e.status = CASE WHEN held.id IS NOT NULL THEN 'PROCESSING' END
-RETURNING e.id::text
+WITH held AS MATERIALIZED (
+    SELECT * FROM unnest(:id::uuid[], :version::int[]) AS held (id, version)
+), unlocked AS MATERIALIZED (
+    SELECT e.id FROM held JOIN duly.events AS e ON e.id = held.id AND e.version = held.version
+    WHERE e.status = CASE WHEN held.id IS NOT NULL THEN 'PROCESSING' END
+    FOR UPDATE OF e SKIP LOCKED
+), renewed AS (
+    UPDATE duly.events AS e SET ready = {now} + :lease::bigint * {us} WHERE e.id = ANY (ARRAY(SELECT id FROM unlocked))
+)
+SELECT e.id::text, e.id <> ALL (ARRAY(SELECT id FROM unlocked)) AS locked
+FROM held JOIN duly.events AS e ON e.id = held.id AND e.version = held.version
+WHERE e.status = CASE WHEN held.id IS NOT NULL THEN 'PROCESSING' END
+
+-- fragment: patience
+-- How long the transaction may wait for a row that somebody else has locked; without :lock_timeout, as long as usual. (A
+-- subquery that depends on no row runs before the rows are looked up.)
+patience AS MATERIALIZED (
+    SELECT set_config('lock_timeout', coalesce(:lock_timeout, current_setting('lock_timeout')), true) AS told
+)
+
+-- name: unlocked
+-- Locks those of the given events that nobody else has locked.
+WITH {patience}
+SELECT id::text FROM duly.events WHERE id = ANY (:ids::uuid[]) AND (SELECT told FROM patience) IS NOT NULL
+ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- name: stop_requests (read)
+SELECT id::text FROM duly.events WHERE worker = :worker AND stop_requested IS NOT NULL AND status = 'PROCESSING'
+
+-- name: request_stop
+-- Asks a running event to stop, and wakes the workers of its lane.
+WITH e AS (
+    UPDATE duly.events AS e SET stop_requested = coalesce(e.stop_requested, {now})
+    WHERE id = :id::uuid AND status = 'PROCESSING'
+    RETURNING e.id, e.lane, e.version
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'stop requested', :by, version, :detail FROM e
+)
+SELECT id::text, pg_notify('duly', lane)::text FROM e
 
 -- name: settle
 -- An event that is not returned had lost its claim, and its verdict is dropped. An event that is given back without an
--- attempt keeps its place in the queue. (`complete` settles delivered events.)
-WITH settled AS (
+-- attempt keeps its place in the queue. One that was asked to stop is cancelled. (`complete` settles delivered events.)
+WITH {patience}, settled AS (
     UPDATE duly.events AS e
-    SET status = verdict.status,
-        ready = CASE WHEN verdict.wait = 0 AND verdict.counts = 0 AND e.attempts = 0 THEN e.due
+    SET status = CASE WHEN e.stop_requested IS NULL THEN verdict.status ELSE 'CANCELLED' END,
+        ready = CASE WHEN e.stop_requested IS NOT NULL THEN NULL
+                     WHEN verdict.wait = 0 AND verdict.counts = 0 AND e.attempts = 0 THEN e.due
                      ELSE {now} + verdict.wait * {us} END,
         attempts = e.attempts + verdict.counts,
         unsettled = e.unsettled - 1,
@@ -412,23 +470,26 @@ WITH settled AS (
     FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::bigint[],
                 :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
     WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = CASE WHEN verdict.id IS NOT NULL THEN 'PROCESSING' END
-    RETURNING e.id, e.version, e.attempts, e.claimed, verdict.act, verdict.error, verdict.counts
+      AND (SELECT told FROM patience) IS NOT NULL
+    RETURNING e.id, e.version, e.attempts, e.claimed, verdict.error, verdict.counts, e.stop_requested IS NOT NULL AS stopped,
+              CASE WHEN e.stop_requested IS NULL THEN verdict.act ELSE 'cancelled' END AS act
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, attempt, claimed, detail)
     SELECT id, {now}, act, :worker, version, CASE WHEN counts > 0 THEN attempts END, claimed, error FROM settled
 )
-SELECT id::text FROM settled
+SELECT id::text, stopped FROM settled
 
 -- name: complete
 -- Like `settle`, for the most frequent verdict, delivered; the event's own row is the history of it. No row is returned
 -- if all events were settled. Two texts instead of arrays: encoding an array costs a client more than delivering the
 -- event.
-WITH settled AS (
+WITH {patience}, settled AS (
     UPDATE duly.events AS e
     SET status = 'COMPLETED', ready = NULL, attempts = e.attempts + 1, unsettled = e.unsettled - 1,
         executed = greatest(e.claimed, e.due), settled = {now}, worker = :worker
     FROM unnest(string_to_array(:ids, ',')::uuid[], string_to_array(:versions, ',')::int[]) AS done (id, version)
     WHERE e.id = done.id AND e.version = done.version AND e.status = CASE WHEN done.id IS NOT NULL THEN 'PROCESSING' END
+      AND (SELECT told FROM patience) IS NOT NULL
     RETURNING e.id
 )
 SELECT array_agg(id)::text[] FROM settled HAVING count(*) < :many
@@ -496,7 +557,7 @@ WITH picked AS MATERIALIZED (
     SELECT events.* FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
     JOIN duly.events ON events.id = mine.id AND events.version = mine.version AND events.ready = mine.until
     WHERE events.head AND events.unsettled = 0 AND mine.until <= {now} + :ending_within::bigint * {us}
-    FOR UPDATE OF events
+    FOR UPDATE OF events SKIP LOCKED
 )
 SELECT {e.event}, {micros}, {s.schedule}
 FROM (SELECT * FROM picked ORDER BY series) AS e

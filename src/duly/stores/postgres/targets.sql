@@ -186,8 +186,8 @@ SELECT EXISTS (
 -- name: hold_claimed
 -- Holds claimed events whose destination is parked. The row of the destination is locked in share mode: a worker that
 -- ends the parking waits for this transaction, and then finds the held events. If the parking has already ended, the
--- events are given back.
-WITH given AS MATERIALIZED (
+-- events are given back. An event that was asked to stop is cancelled.
+WITH {patience}, given AS MATERIALIZED (
     SELECT * FROM unnest(:id::uuid[], :version::int[], :tenant::text[], :destination::text[], :reason::text[])
       AS given (id, version, tenant, destination, reason)
 ), parked AS MATERIALIZED (
@@ -197,15 +197,19 @@ WITH given AS MATERIALIZED (
     FOR SHARE OF d
 ), e AS (
     UPDATE duly.events AS e
-    SET status = 'PENDING', unsettled = e.unsettled - 1,
-        held = CASE WHEN parked.destination IS NOT NULL THEN given.reason END,
-        hold_kind = CASE WHEN parked.destination IS NOT NULL THEN 'target' END, held_for = parked.destination,
-        ready = CASE WHEN parked.destination IS NOT NULL THEN NULL WHEN e.attempts = 0 THEN e.due ELSE {now} END
+    SET status = CASE WHEN e.stop_requested IS NULL THEN 'PENDING' ELSE 'CANCELLED' END, unsettled = e.unsettled - 1,
+        held = CASE WHEN e.stop_requested IS NULL AND parked.destination IS NOT NULL THEN given.reason END,
+        hold_kind = CASE WHEN e.stop_requested IS NULL AND parked.destination IS NOT NULL THEN 'target' END,
+        held_for = CASE WHEN e.stop_requested IS NULL THEN parked.destination END,
+        ready = CASE WHEN e.stop_requested IS NOT NULL OR parked.destination IS NOT NULL THEN NULL WHEN e.attempts = 0 THEN e.due ELSE {now} END
     FROM given LEFT JOIN parked ON parked.tenant = given.tenant AND parked.destination = given.destination
     WHERE e.id = given.id AND e.version = given.version AND e.status = CASE WHEN given.id IS NOT NULL THEN 'PROCESSING' END
-    RETURNING e.id, e.version, e.claimed, e.held
+      AND (SELECT told FROM patience) IS NOT NULL
+    RETURNING e.id, e.version, e.claimed, e.held, e.stop_requested IS NOT NULL AS stopped
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, claimed, detail)
-    SELECT id, {now}, CASE WHEN held IS NULL THEN 'given back' ELSE 'held' END, :worker, version, claimed, held FROM e
+    SELECT id, {now}, CASE WHEN stopped THEN 'cancelled' WHEN held IS NULL THEN 'given back' ELSE 'held' END, :worker,
+           version, claimed, held
+    FROM e
 )
-SELECT id::text FROM e
+SELECT id::text, stopped FROM e

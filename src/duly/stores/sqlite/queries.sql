@@ -76,7 +76,13 @@ WHERE id IN (
 )
 
 -- name: by_key (read)
-SELECT {event} FROM events WHERE tenant = :tenant AND key = :key AND status <> 'CANCELLED'
+-- The open event of a key, or else its latest. (Two lookups, each with its index. Ids sort by their time of creation.)
+SELECT {event} FROM (
+    SELECT * FROM events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status <> 'CANCELLED'
+    UNION ALL
+    SELECT * FROM (SELECT * FROM events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status = 'CANCELLED'
+                   ORDER BY id DESC LIMIT 1)
+) ORDER BY status IN ('PENDING', 'PROCESSING') DESC, id DESC LIMIT 1
 
 -- fragment: careful
 -- Whether an event is a head about which something has to be decided. Any other head carries its successor: it fires as
@@ -228,21 +234,24 @@ RETURNING lane
 
 -- name: claim_interrupted
 -- An expired lease: its worker vanished. After five interruptions, the event itself is considered the cause, and fails.
+-- An event that was asked to stop is cancelled.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
 SELECT id, :now, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'
 FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
       ORDER BY ready, id LIMIT 1)
 WHERE status = 'PROCESSING';
 INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT id, :now, 'failed', :worker, version + 1, :error
+SELECT id, :now, iif(stop_requested IS NULL, 'failed', 'cancelled'), :worker, version + 1,
+       iif(stop_requested IS NULL, :error, :stopped)
 FROM (SELECT * FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
       ORDER BY ready, id LIMIT 1)
-WHERE status = 'PROCESSING' AND unsettled >= :most;
+WHERE status = 'PROCESSING' AND (unsettled >= :most OR stop_requested IS NOT NULL);
 UPDATE events
-SET status = iif(status = 'PROCESSING' AND unsettled >= :most, 'FAILED', 'PROCESSING'),
-    ready = iif(status = 'PROCESSING' AND unsettled >= :most, NULL, :now + :lease),
-    last_error = iif(status = 'PROCESSING' AND unsettled >= :most, :error, last_error),
-    unsettled = unsettled + iif(status = 'PROCESSING' AND unsettled >= :most, 0, 1),
+SET status = CASE WHEN stop_requested IS NOT NULL THEN 'CANCELLED'
+                  WHEN status = 'PROCESSING' AND unsettled >= :most THEN 'FAILED' ELSE 'PROCESSING' END,
+    ready = iif(stop_requested IS NOT NULL OR (status = 'PROCESSING' AND unsettled >= :most), NULL, :now + :lease),
+    last_error = iif(stop_requested IS NULL AND status = 'PROCESSING' AND unsettled >= :most, :error, last_error),
+    unsettled = unsettled + iif(stop_requested IS NOT NULL OR (status = 'PROCESSING' AND unsettled >= :most), 0, 1),
     version = version + 1, worker = :worker, claimed = :now
 WHERE id IN (
     SELECT id FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= {as_of}
@@ -253,6 +262,11 @@ RETURNING {event},
           EXISTS (SELECT 1 FROM journal WHERE subject = events.id AND version = events.version - 1 AND act = 'interrupted'),
           (SELECT worker FROM journal WHERE subject = events.id AND version = events.version - 1 AND act = 'interrupted'),
           (SELECT claimed FROM journal WHERE subject = events.id AND version = events.version - 1 AND act = 'interrupted')
+
+-- name: has_interrupted (read)
+-- An expired lease.
+SELECT id FROM events WHERE lane IN (SELECT value FROM json_each(:lanes)) AND unsettled > 0 AND ready <= :now
+ORDER BY ready LIMIT 1
 
 -- name: horizon (read)
 -- If the known frontier of a lane is later than now, all of its ready events are known already: then the next event that
@@ -268,25 +282,40 @@ FROM json_each(:rows)
 UPDATE events SET ready = :now + :lease
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version FROM json_each(:rows)) AS held
 WHERE events.id = held.id AND events.version = held.version AND events.status = 'PROCESSING'
+RETURNING id, 0 AS locked
+
+-- name: unlocked
+-- (Whoever can ask has the only lock.)
+SELECT id FROM events WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: stop_requests (read)
+SELECT id FROM events WHERE worker = :worker AND stop_requested IS NOT NULL AND status = 'PROCESSING'
+
+-- name: request_stop
+-- Asks a running event to stop.
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT id, :now, 'stop requested', :by, version, :detail FROM events WHERE id = :id AND status = 'PROCESSING';
+UPDATE events SET stop_requested = coalesce(stop_requested, :now) WHERE id = :id AND status = 'PROCESSING'
 RETURNING id
 
 -- name: settle
 -- An event that is not returned had lost its claim, and its verdict is dropped. An event that is given back without an
--- attempt keeps its place in the queue. (`complete` settles delivered events.)
+-- attempt keeps its place in the queue. One that was asked to stop is cancelled. (`complete` settles delivered events.)
 INSERT INTO journal (subject, at, act, worker, version, attempt, claimed, detail)
-SELECT e.id, :now, value ->> 3, :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4
+SELECT e.id, :now, iif(e.stop_requested IS NULL, value ->> 3, 'cancelled'), :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
 UPDATE events
-SET status = verdict.status,
-    ready = iif(verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0, due, :now + verdict.wait),
+SET status = iif(stop_requested IS NULL, verdict.status, 'CANCELLED'),
+    ready = CASE WHEN stop_requested IS NOT NULL THEN NULL
+                 WHEN verdict.wait = 0 AND verdict.counts = 0 AND attempts = 0 THEN due ELSE :now + verdict.wait END,
     attempts = attempts + verdict.counts,
     unsettled = unsettled - 1,
     last_error = coalesce(verdict.error, last_error)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS status, value ->> 4 AS error,
              value ->> 5 AS wait, value ->> 6 AS counts FROM json_each(:rows)) AS verdict
 WHERE events.id = verdict.id AND events.version = verdict.version AND events.status = 'PROCESSING'
-RETURNING id
+RETURNING id, stop_requested IS NOT NULL AS stopped
 
 -- name: complete
 -- Like `settle`, for the most frequent verdict, delivered; the event's own row is the history of it.

@@ -54,7 +54,9 @@ CREATE TABLE IF NOT EXISTS migrations (
 CLOSING_LIMIT_S = 1.0
 """Seconds that a closing store still waits for a lock."""
 
-_WAKING = frozenset("add put plant change reshape release let_go replan release_parked replay_found".split())
+_WAKING = frozenset(
+    "add put plant change reshape release let_go replan release_parked replay_found request_stop".split()
+)
 
 _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)
 

@@ -162,19 +162,23 @@ SELECT EXISTS (
 )
 
 -- name: hold_claimed
--- Holds claimed events whose destination is parked. If the parking has already ended, the events are given back.
+-- Holds claimed events whose destination is parked. If the parking has already ended, the events are given back. An
+-- event that was asked to stop is cancelled.
 INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
-SELECT e.id, :now, iif(d.parked IS NULL, 'given back', 'held'), :worker, e.version, e.claimed,
+SELECT e.id, :now, CASE WHEN e.stop_requested IS NOT NULL THEN 'cancelled' WHEN d.parked IS NULL THEN 'given back' ELSE 'held' END,
+       :worker, e.version, e.claimed,
        iif(d.parked IS NULL, NULL, value ->> 4)
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 LEFT JOIN destinations AS d ON d.tenant = value ->> 2 AND d.destination = value ->> 3
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
 UPDATE events
-SET status = 'PENDING', unsettled = unsettled - 1, held = iif(given.parked IS NULL, NULL, given.reason),
-    hold_kind = iif(given.parked IS NULL, NULL, 'target'), held_for = iif(given.parked IS NULL, NULL, given.destination),
-    ready = iif(given.parked IS NULL, iif(attempts = 0, due, :now), NULL)
+SET status = iif(stop_requested IS NULL, 'PENDING', 'CANCELLED'), unsettled = unsettled - 1,
+    held = iif(given.parked IS NULL OR stop_requested IS NOT NULL, NULL, given.reason),
+    hold_kind = iif(given.parked IS NULL OR stop_requested IS NOT NULL, NULL, 'target'),
+    held_for = iif(given.parked IS NULL OR stop_requested IS NOT NULL, NULL, given.destination),
+    ready = iif(given.parked IS NULL AND stop_requested IS NULL, iif(attempts = 0, due, :now), NULL)
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 3 AS destination, value ->> 4 AS reason, d.parked
       FROM json_each(:rows)
       LEFT JOIN destinations AS d ON d.tenant = value ->> 2 AND d.destination = value ->> 3) AS given
 WHERE events.id = given.id AND events.version = given.version AND events.status = 'PROCESSING'
-RETURNING id
+RETURNING id, stop_requested IS NOT NULL AS stopped
