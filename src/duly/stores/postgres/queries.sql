@@ -294,9 +294,10 @@ RETURNING e.id::text, e.version, e.lane, e.head, e.ready, {clock}
 
 -- name: start
 -- Starts reserved events that were not cancelled, moved or taken since; unless the clock was set back and they are not
--- due in a moment. An event that somebody has locked is left to the next claim after its reservation. Heads to decide about are left as they are. The reservation is on disk and already fences off other
--- workers, so this does not wait for the disk: if the server loses the start in a crash, the reservation is there again,
--- and `start_again` restores the start when the event is settled.
+-- due in a moment. An event that somebody has locked is left to the next claim after its reservation. Heads to decide
+-- about are left as they are. The reservation is on disk and already fences off other workers, so this does not wait for
+-- the disk: if the server loses the start in a crash, the reservation is there again, and `start_again` restores the start
+-- when the event is settled.
 WITH at_once AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS done), picked AS MATERIALIZED (
     SELECT events.id, {careful} AS careful
     FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)

@@ -4,7 +4,7 @@ ALTER TABLE events ADD COLUMN stop_requested integer;
 -- A worker finds its own events here that were asked to stop.
 CREATE INDEX events_stopping ON events (worker) WHERE stop_requested IS NOT NULL AND status = 'PROCESSING';
 
--- The cancelled timers of a key. Until the key is used again, it names the latest of them; and none of them is made again when
--- the wish for it comes again, for which there was an index before.
+-- The cancelled timers of a key: the key names the latest of them until it is used again. A repeated request finds here that
+-- its timer was cancelled, for which there was another index before.
 CREATE INDEX events_cancelled_key ON events (tenant, key, id) WHERE key IS NOT NULL AND status = 'CANCELLED';
 DROP INDEX events_withdrawn;
