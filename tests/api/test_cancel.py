@@ -60,8 +60,12 @@ async def test_an_event_whose_worker_has_vanished_is_cancelled_at_once(app: Duly
     event = await app.at(START, "greet")
     await app.store.claim("w1", {LANE: 1}, LEASE)
     clock.advance(LEASE)
-    assert await app.cancel(event.id) == "cancelled"
-    assert (await app.events.get(event.id)).status is Status.CANCELLED
+    assert await app.cancel(event.id, by="ada") == "cancelled"
+    after = await app.events.get(event.id)
+    assert (after.status, after.interruptions) == (Status.CANCELLED, 1)
+    interrupted, cancelled = await app.events.history(event.id)
+    assert (interrupted.act, interrupted.worker, interrupted.claimed) == ("interrupted", "w1", START)
+    assert (cancelled.act, cancelled.worker, cancelled.claimed) == ("cancelled", "ada", None)
 
 
 # -- keys

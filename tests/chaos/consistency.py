@@ -16,7 +16,7 @@ from tests.chaos.worker import HOOK, PLAIN, SLOW, TRANSACTIONAL
 from tests.crash.consistency import Claimed
 
 DELIVERED, INTERRUPTED, GIVEN_BACK, FAILED = "delivered", "interrupted", "given back", "failed"
-FORGOTTEN = "forgotten"
+FORGOTTEN, CANCELLED, STOP_REQUESTED = "forgotten", "cancelled", "stop requested"
 
 EARLY_SECONDS = 0.001
 """Less than this is the machine's clock being adjusted between two readings."""
@@ -36,7 +36,7 @@ FIVE = 5
 
 def is_end(entry: Entry) -> bool:
     """Whether it tells how a claim ended. (A head that has to wait is held as well, and nobody had claimed it.)"""
-    ends = (DELIVERED, INTERRUPTED, GIVEN_BACK, FAILED, FORGOTTEN, "rejected", "held")
+    ends = (DELIVERED, INTERRUPTED, GIVEN_BACK, FAILED, FORGOTTEN, CANCELLED, "rejected", "held")
     return entry.act in ends and entry.claimed is not None
 
 
@@ -136,6 +136,9 @@ class Comparison:
             if change == "cancelled":
                 if event.status is not Status.CANCELLED:
                     self.wrong(f"was cancelled, and is {event.status}", id)
+            elif change == "running":
+                if event.status not in (Status.CANCELLED, Status.COMPLETED):
+                    self.wrong(f"was asked to stop, and is {event.status}", id)
             elif due is not None and abs(event.due.timestamp() - due) > 1e-5:
                 self.wrong(f"was accepted for {datetime.fromtimestamp(due, UTC)}, and is due {event.due}", id)
 
@@ -156,8 +159,13 @@ class Comparison:
             for entry in entries:
                 if entry.act == INTERRUPTED:
                     self._explain_interruption(id, entry)
+                if entry.act == CANCELLED and entry.claimed and not self._was_asked_to_stop(id, entry):
+                    self.wrong(f"was cancelled by {entry.worker} while it ran, and nobody had asked for it", id)
                 if entry.act == FORGOTTEN and entry.claimed and not self._crash_after(entry.claimed.timestamp()):
                     self.wrong(f"a claim of {entry.worker} was forgotten, and the store had not crashed", id)
+
+    def _was_asked_to_stop(self, id: str, end: Entry) -> bool:
+        return any((one.act, one.version) == (STOP_REQUESTED, end.version) for one in self.history[id])
 
     def _explain_interruption(self, id: str, entry: Entry) -> None:
         assert entry.claimed is not None

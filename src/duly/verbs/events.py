@@ -132,7 +132,10 @@ class Events:
             if event is not None and result is CancelResult.RUNNING:
                 await tx.request_stop(event.id, storable(by), None if reason is None else storable(reason))
             elif event is not None and result is CancelResult.CANCELLED:
-                cancelled = msgspec.structs.replace(event, status=Status.CANCELLED, head=False)
+                vanished = event.status is Status.PROCESSING  # its worker, within this claim
+                cancelled = msgspec.structs.replace(
+                    event, status=Status.CANCELLED, head=False, interruptions=event.interruptions + vanished
+                )
                 await _change(tx, cancelled, "cancelled", by, reason)
                 if event.head:
                     await plan_next(tx, event)

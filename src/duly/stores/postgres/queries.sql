@@ -836,7 +836,10 @@ SELECT {e.event} FROM duly.events AS e WHERE id = :id::uuid
 SELECT {e.event} FROM duly.events AS e WHERE id = :id::uuid FOR UPDATE
 
 -- name: change
-WITH changed AS (
+-- An event that is changed while it is claimed has an expired lease: the end of that claim is recorded too.
+WITH was AS MATERIALIZED (
+    SELECT id, worker, version, claimed FROM duly.events WHERE id = :id::uuid AND status = 'PROCESSING'
+), changed AS (
     UPDATE duly.events AS e
     SET status = :status, due = :due::timestamptz, attempts = :attempts, unsettled = :interruptions,
         held = CASE WHEN :status IN ('PENDING', 'PROCESSING') THEN held END,
@@ -847,8 +850,10 @@ WITH changed AS (
     WHERE id = :id::uuid
     RETURNING e.id, e.lane, e.ready, e.version
 ), audit AS (
-    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
-    SELECT id, {now}, :act, :by, version, :detail FROM changed
+    INSERT INTO duly.journal (subject, at, act, worker, version, claimed, detail)
+    SELECT id, {now}, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired' FROM was
+    UNION ALL
+    SELECT id, {now}, :act, :by, version, NULL, :detail FROM changed
 )
 SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM changed WHERE ready <= {now} + :soon::bigint * {us})
 FROM changed

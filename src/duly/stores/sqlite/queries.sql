@@ -570,8 +570,12 @@ SELECT {event} FROM events WHERE id = :id
 SELECT {event} FROM events WHERE id = :id
 
 -- name: change
-INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT id, :now, :act, :by, version, :detail FROM events WHERE id = :id;
+-- An event that is changed while it is claimed has an expired lease: the end of that claim is recorded too.
+INSERT INTO journal (subject, at, act, worker, version, claimed, detail)
+SELECT id, :now, 'interrupted', worker, version, claimed, 'its worker vanished and the lease expired'
+FROM events WHERE id = :id AND status = 'PROCESSING'
+UNION ALL
+SELECT id, :now, :act, :by, version, NULL, :detail FROM events WHERE id = :id;
 UPDATE events
 SET status = :status, due = :due, attempts = :attempts, unsettled = :interruptions,
     held = iif(:status IN ('PENDING', 'PROCESSING'), held, NULL),
