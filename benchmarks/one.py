@@ -22,6 +22,7 @@ WORKLOADS = {
     "rules": "rules",
     "changes": "rules",
     "due": "schedules",
+    "due_bare": "schedules",
     "catch_up": "schedules",
     "import_users": "users",
     "morning": "users",

@@ -157,7 +157,7 @@ def _drain(sizes: Sizes, others: list[str]) -> Iterator[Case]:
 
 
 def _lateness(sizes: Sizes, others: list[str]) -> Iterator[Case]:
-    for name in ("duly", "duly_lookahead", "duly_sqlite"):
+    for name in ("duly", "duly_schedules", "duly_lookahead", "duly_sqlite"):
         yield Case("lateness", name, (sizes.rate, sizes.seconds))
     for name in others:
         yield Case("lateness", name, (sizes.rate, sizes.peers_seconds))
@@ -194,6 +194,7 @@ def _rules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
 def _schedules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     for batch in (10, 100):
         yield Case("due", "duly", (sizes.schedules, batch, sizes.hours), f"batches of {batch}")
+        yield Case("due_bare", "duly", (sizes.schedules, batch, sizes.hours), f"batches of {batch}")
     yield Case("catch_up", "duly", (sizes.schedules, 1), "due once")
     yield Case("catch_up", "duly", (sizes.down, 1), "many due once")
     yield Case("catch_up", "duly", (sizes.down, 24), "hourly, a day missed")

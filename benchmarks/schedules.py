@@ -3,11 +3,15 @@ worker after a day of downtime."""
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 import psycopg
 
+from benchmarks.bare_claims import BareClaimer
 from benchmarks.claims import CLAIMERS, opened
 from benchmarks.crew import Broken
 from benchmarks.engine import Claimer, multiply_schedules, settle_all
@@ -51,36 +55,75 @@ async def _due(url: str, schedules: int, batch: int, rounds: int) -> Figures:
     for duly in everybody:
         await duly.__aenter__()
     await _stock(everybody[0], url, schedules)
-    spans: list[float] = []
-
-    async def take(claimer: Claimer) -> list[Event]:
-        """Claims and settles heads until none is left; heads claimed by others are theirs to settle."""
-        fired: list[Event] = []
-        while True:
-            start = time.perf_counter()
-            heads = await claimer.claim(batch)
-            if not heads:
-                return fired
-            spans.append(1000 * (time.perf_counter() - start))
-            fired += heads
-
-    wall = 0.0
+    race = _Race()
     for hour in range(1 + rounds):
-        if hour == 1:  # after a warm-up hour, in which all connect and prepare statements, as running workers have
-            wall, spans = 0.0, []
         clock.advance(hours=1)
-        start = time.perf_counter()
-        fired = await asyncio.gather(*map(take, claimers))
-        wall += time.perf_counter() - start
-        await settle_all(everybody[0], "bench", list(chain(*fired)))
+        fired = await race.run([partial(claimer.claim, batch) for claimer in claimers], counts=hour > 0)
+        await settle_all(everybody[0], "bench", fired)
         for claimer in claimers:  # workers do this beside their loops
             await claimer.complete()
     for duly in everybody:
         await duly.__aexit__()
     _check(url, fired=1 + rounds, occurrences=1 + rounds)
-    spans.sort()
-    rate = rounds * schedules / wall
-    return {"events_per_second": rate, "p50_ms": quantile(spans, 0.5), "p99_ms": quantile(spans, 0.99)}
+    return race.figures(rounds * schedules)
+
+
+def due_bare(_peer: Peer, url: str, schedules: int, batch: int, rounds: int) -> Figures:
+    """Measures the same race by the shortest statement on the smallest table."""
+    return asyncio.run(_due_bare(url, schedules, batch, rounds))
+
+
+async def _due_bare(url: str, schedules: int, batch: int, rounds: int) -> Figures:
+    claimers = [BareClaimer(url) for _ in range(CLAIMERS)]
+    for claimer in claimers:
+        await claimer.open()
+    await claimers[0].stock(START + timedelta(hours=1), schedules)
+    tidy(url)
+    race = _Race()
+    for hour in range(1, 2 + rounds):
+        now = START + timedelta(hours=hour)
+        await race.run([partial(claimer.claim, now, batch) for claimer in claimers], counts=hour > 1)
+    fired = await claimers[0].count()
+    for claimer in claimers:
+        await claimer.close()
+    if fired != schedules * (1 + rounds):
+        raise Broken(f"{fired:,} rows were claimed instead of {schedules * (1 + rounds):,}")
+    return race.figures(rounds * schedules)
+
+
+T = TypeVar("T")
+
+
+class _Race:
+    """Claimers that all claim at once until nothing is left, several times, and how long their claims took."""
+
+    def __init__(self) -> None:
+        self._wall, self._spans = 0.0, list[float]()
+
+    async def run(self, claims: Sequence[Callable[[], Awaitable[Sequence[T]]]], *, counts: bool) -> list[T]:
+        """Returns all that was claimed. The first time does not count: in it, all connect and prepare statements, as
+        running workers have."""
+        start = time.perf_counter()
+        claimed = await asyncio.gather(*(self._take(claim) for claim in claims))
+        self._wall += time.perf_counter() - start
+        if not counts:
+            self._wall, self._spans = 0.0, []
+        return list(chain(*claimed))
+
+    async def _take(self, claim: Callable[[], Awaitable[Sequence[T]]]) -> list[T]:
+        claimed: list[T] = []
+        while True:
+            start = time.perf_counter()
+            some = await claim()
+            if not some:
+                return claimed
+            self._spans.append(1000 * (time.perf_counter() - start))
+            claimed += some
+
+    def figures(self, events: int) -> Figures:
+        spans = sorted(self._spans)
+        rate = events / self._wall
+        return {"events_per_second": rate, "p50_ms": quantile(spans, 0.5), "p99_ms": quantile(spans, 0.99)}
 
 
 def catch_up(_peer: Peer, url: str, schedules: int, hours: int) -> Figures:

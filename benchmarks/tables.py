@@ -29,6 +29,7 @@ def tables(results: Results) -> list[Table]:
         _rules,
         _changes,
         _due,
+        _due_bare,
         _catch_up,
         _import_users,
         _morning,
@@ -125,6 +126,11 @@ def _changes(results: Results) -> Table:
 def _due(results: Results) -> Table:
     columns = {"schedules fired/s": _rate, "p50 ms": _ms("p50_ms"), "p99 ms": _ms("p99_ms"), "due": _events}
     return _table(results, "due", "Due schedules, 50 who claim at once", columns, label_first=True)
+
+
+def _due_bare(results: Results) -> Table:
+    columns = {"rows claimed/s": _rate, "p50 ms": _ms("p50_ms"), "p99 ms": _ms("p99_ms"), "due": _events}
+    return _table(results, "due_bare", "The same by bare SQL on the smallest table", columns, label_first=True)
 
 
 def _catch_up(results: Results) -> Table:

@@ -97,6 +97,7 @@ HOMES = {
     "duly": "duly",
     "duly_task": "duly",
     "duly_lookahead": "duly",
+    "duly_schedules": "duly",
     "duly_in_asyncpg": "duly",
     "duly_in_psycopg": "duly",
     "duly_sqlite": "duly",

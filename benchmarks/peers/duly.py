@@ -10,11 +10,13 @@ import apsw
 
 from benchmarks.gate import Gate, Order, instant
 from benchmarks.peers import Absent, Left, Peer
-from duly import Duly, Event, Timer
+from duly import Duly, Event, Timer, every
 from duly.config import Settings
 
 CHUNK = 5000
 LOOKAHEAD = timedelta(seconds=0.5)
+INTERVAL = timedelta(seconds=1)
+"""The interval of each schedule, in the lateness of schedules."""
 
 
 def timers(dues: range) -> list[Timer]:
@@ -88,6 +90,30 @@ class DulyLookahead(DulyPeer):
         return {"lookahead": LOOKAHEAD}
 
 
+class DulySchedules(DulyPeer):
+    """The same events as occurrences: as many schedules as are due in a second, each of them due every second."""
+
+    title = "Duly, schedules"
+    settings = "as it is by default; each event is an occurrence of a schedule that is due every second"
+    adds_per_second = 1000
+
+    async def _add(self, url: str, orders: Iterator[Order]) -> None:
+        async with Duly(url) as duly:
+            for order in orders:
+                end = instant(order.first + order.events * order.step - 1)
+                for due in order.dues()[: INTERVAL // timedelta(microseconds=order.step)]:
+                    await duly.every(f"bench-{due}", every(INTERVAL, start=instant(due)), "bench", end=end)
+
+    async def _work(self, duly: Duly, gate: Gate, on_time: bool) -> None:
+        @duly.on("bench")
+        async def handle(event: Event) -> None:
+            gate.note(round(event.due.timestamp() * 1_000_000))
+
+        async with duly:
+            gate.ready(duly.stop)
+            await duly.run(signals=False)
+
+
 class DulyInAsyncpg(DulyPeer):
     title = "Duly, in an asyncpg transaction"
     settings = "add_many(…, transaction=connection), a commit for each 5,000"
@@ -145,6 +171,7 @@ PEERS = {
     "duly": DulyPeer(),
     "duly_task": DulyTask(),
     "duly_lookahead": DulyLookahead(),
+    "duly_schedules": DulySchedules(),
     "duly_in_asyncpg": DulyInAsyncpg(),
     "duly_in_psycopg": DulyInPsycopg(),
     "duly_sqlite": DulySqlite(),
