@@ -10,8 +10,7 @@ import pytest
 
 from duly import Duly, Event, every
 from duly.decide.series.due_head import ITS_TURN
-from duly.engine.settle import settle
-from duly.signals import Signals
+from duly.engine.series.holds import let_go_after
 from duly.testing import ManualClock
 from tests.claiming import claimed_by_a_worker
 from tests.conftest import OpenDuly
@@ -36,7 +35,10 @@ async def fired(app: Duly) -> list[Event]:
 
 
 async def end(app: Duly, event: Event) -> None:
-    await settle(app.store, [completed(event)], "w1", Signals())
+    """Settle a running event as its transactional handler does, which waits for locked rows as long as it takes."""
+    async with app.store.begin() as tx:
+        assert await tx.settle([completed(event)], "w1", patient=True)
+        await let_go_after(tx, [event])
 
 
 async def behind(app: Duly, clock: ManualClock, **policies: Any) -> Behind:
