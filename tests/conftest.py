@@ -20,6 +20,7 @@ from duly.testing import ManualClock
 from duly.wiring import open_store
 from tests.debian import RABBITMQ, unpacked
 from tests.invariants import require_invariants
+from tests.modest import ModestDatabase, modest_database
 from tests.quick import DURATIONS, Durations, holds_only_slow, is_slow
 from tests.servers import Postgres, create_database
 
@@ -210,6 +211,13 @@ def new_postgres(postgres_server: str) -> Iterator[Callable[[], str]]:
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         for name in made:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def modest(postgres_server: str) -> Iterator[ModestDatabase]:
+    """A database whose user may create no roles."""
+    with modest_database(postgres_server) as database:
+        yield database
 
 
 AnyStore = SqliteStore | PostgresStore

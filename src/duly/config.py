@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
     api_rate: float = 1000.0
+    api_role: str | None = "duly_api"  # None: off
     max_connections: int | None = None
     poll_interval: timedelta = timedelta(seconds=5)
     lookahead: timedelta = timedelta()
@@ -226,8 +227,28 @@ def _rate(variable: str, written: Any) -> float:
         raise BadSetting(variable, written, f"{RATES}, for each API key") from None
 
 
+def _role(variable: str, written: Any) -> str | None:
+    """The name of a database role that needs no quotes unless it is a word of SQL; None for ``off``."""
+    if written == "off":
+        return None
+    if (
+        not isinstance(written, str)
+        or not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", written)
+        or written.startswith("pg_")
+        or written in ("public", "none")
+    ):
+        raise BadSetting(
+            variable,
+            written,
+            "the name of a PostgreSQL role, of lower-case letters, digits and _, such as duly_api; or off, which is "
+            "for one tenant",
+        )
+    return written
+
+
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "host": _host,
+    "api_role": _role,
     "api_rate": _rate,
     "delivery_time": _time_of_day,
     "secret_key": _keys,

@@ -30,7 +30,7 @@ from duly.records.results import CancelResult
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
-from duly.signals import Created, FileCreated, Observer, PassEnded, Signals
+from duly.signals import Created, FileCreated, Observer, Opened, PassEnded, Signals
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
@@ -201,6 +201,7 @@ class Duly:
                 self._begin_to_log()
                 self._signals.emit(FileCreated(str(self.store.made)))
                 self.store.made = None
+            self._signals.emit(Opened())
         elif loop is not self._loop:
             raise Misuse("this Duly is open in another event loop (duly.sync has its own loop): create a second Duly")
         self._opened += 1

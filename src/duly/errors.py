@@ -70,6 +70,19 @@ class StoreError(DulyError):
     """The store refused, and a retry will not help."""
 
 
+class RightsMissing(StoreError):
+    """The database user lacks a right. This does not pass by itself: an administrator has to grant the right."""
+
+
+class ApiNotReady(StoreError):
+    """The database is not ready for requests of the API: *found* is why, and *advice* what to do. *sql* has the
+    statements that an administrator has to run, if SQL is the remedy."""
+
+    def __init__(self, found: str, advice: str, sql: Sequence[str] = ()) -> None:
+        self.found, self.advice, self.sql = found, advice, tuple(f"{statement};" for statement in sql)
+        super().__init__(f"{found}. {advice}" + (":\n\n" + "\n".join(self.sql) if sql else ""))
+
+
 class StoreUnavailable(StoreError):
     """The store cannot be reached or cannot write at the moment; a later retry may help."""
 

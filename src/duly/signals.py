@@ -28,6 +28,10 @@ class Created(msgspec.Struct, frozen=True):
     tenant: str
 
 
+class Opened(msgspec.Struct, frozen=True):
+    """A Duly has opened its database."""
+
+
 class FileCreated(msgspec.Struct, frozen=True):
     """A new database file was created, because there was none."""
 

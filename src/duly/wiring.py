@@ -35,7 +35,13 @@ def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | Postgr
         raise BadSetting(
             "DULY_DATABASE_URL", redacted(url), "the PostgreSQL driver: pip install 'duly[postgres]'"
         ) from error
-    return PostgresStore(url, clock=clock, soon=settings.poll_interval, timeout=settings.store_timeout)
+    return PostgresStore(
+        url,
+        clock=clock,
+        soon=settings.poll_interval,
+        timeout=settings.store_timeout,
+        api_role=settings.api_role,
+    )
 
 
 def make_channels(settings: Settings, destinations: DestinationLookup) -> dict[str, Channel]:

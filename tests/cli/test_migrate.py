@@ -45,7 +45,7 @@ def test_a_change_that_people_notice_is_told_when_an_existing_database_is_migrat
 def test_migrate_tells_programs_in_json_what_it_applied(shell: Shell, empty_url: str) -> None:
     first, second = (shell("migrate", "--db", empty_url, "--json").json for _ in range(2))
     assert first["applied"][0] == "0001_events"
-    assert second == {"applied": [], "version": first["version"]}
+    assert second == {"applied": [], "version": first["version"], "api_not_ready": None}
 
 
 def test_status_tells_what_is_pending_and_applies_nothing(shell: Shell, new_postgres: Callable[[], str]) -> None:

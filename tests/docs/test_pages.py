@@ -140,10 +140,10 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
         for path in (
             "observers/logs.py", "engine/settle.py", "channels/brokers/nats_streams.py", "timer_service/service.py",
             "channels/http/sender.py",
-            "api/server/acceptor.py", "api/server/connections.py",
+            "api/access/preparation.py", "api/server/acceptor.py", "api/server/connections.py",
         )
     )  # fmt: skip
-    subjects = "channel|clock|commands?|connections|event|handler|intake|schedule|settle|store|stream|target|worker"
+    subjects = "api|channel|clock|commands?|connections|event|handler|intake|schedule|settle|store|stream|target|worker"
     made = set(re.findall(rf"\"((?:{subjects})\.\w+)[\" ]", code)) - {"timer.commands", "timer.events"}
     assert made - {"event.completed"} == documented
 

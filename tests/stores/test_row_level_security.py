@@ -533,25 +533,6 @@ def without_rights(new_postgres: Callable[[], str]) -> Iterator[tuple[str, str]]
         admin.execute(f"DROP ROLE {name}")
 
 
-async def test_a_user_who_may_make_no_roles_migrates_and_is_told_what_an_administrator_runs(
-    without_rights: tuple[str, str],
-) -> None:
-    modest, admin = without_rights
-    async with store_on(modest) as store:
-        await something_of(store, "acme")
-        with pytest.raises(StoreError, match=f"role {ROLE}") as told:
-            await store.prepare_rls_role()
-        sql = str(told.value).partition("\n\n")[2]
-        assert "GRANT SELECT, INSERT, UPDATE ON duly.events" in sql
-        with psycopg.connect(admin, autocommit=True) as administrator:
-            administrator.execute(sql.encode())
-        await store.prepare_rls_role()
-        async with store.tenant_session("acme", writes=True) as request:
-            assert len(await request.fetch("SELECT FROM duly.events")) == 2
-        async with store.tenant_session("beta", writes=True) as request:
-            assert await request.fetch("SELECT FROM duly.events") == []
-
-
 def test_the_documentation_lists_the_rights_of_the_role() -> None:
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
     granted = {

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.text import Text
 
+from duly.cli.api_role import found, tell, to_json, user_of
 from duly.cli.invocation import Hidden, Invocation, require_file
 from duly.cli.output import note, print_json, screen, without_password
 from duly.duly import Duly
@@ -43,8 +44,9 @@ async def _apply(duly: Duly, invocation: Invocation) -> int:
         before = await duly.store.applied()
         applied = await duly.store.migrate()
         version = await duly.store.applied()
+        not_ready = await found(duly.store.prepare_rls_role())
     if invocation.json:
-        print_json({"applied": applied, "version": version})
+        print_json({"applied": applied, "version": version, "api_not_ready": to_json(not_ready)})
         return 0
     for name in applied:
         screen().print(f"applied {name}")
@@ -53,6 +55,7 @@ async def _apply(duly: Duly, invocation: Invocation) -> int:
             note(f"note: {migration.note}")
     if not applied:
         screen().print(f"nothing to apply: the database is at migration {version}")
+    tell(not_ready)
     return 0
 
 
@@ -78,20 +81,32 @@ async def _print_status(duly: Duly, invocation: Invocation) -> int:
 
 
 async def _print_sql(duly: Duly, invocation: Invocation) -> int:
+    settings, not_ready = duly.settings, None
+    login = None if duly.one_writer else user_of(settings.database_url)
     try:
         require_file(duly)
         async with _connected(duly):
             version = await duly.store.applied()
+            if login is not None:
+                async with duly.store.begin() as tx:
+                    login = str(await tx.fetchval("SELECT current_user"))
+            if not pending(duly.store.dialect, version):
+                not_ready = await found(duly.store.require_rls_role())
     except (StoreError, NotFound) as error:
         note(f"note: this is the SQL for an empty database, because the database cannot be read: {error}")
         version = 0
     missing = pending(duly.store.dialect, version)
+    written = script(duly.store.dialect, missing)
+    if login is not None and (missing or (not_ready is not None and not_ready.sql)):
+        written += ("\n" if written else "") + duly.store.rls_role_script(login)
+    elif not_ready is not None:
+        tell(not_ready)
     if invocation.json:
-        print_json({"from": version, "sql": script(duly.store.dialect, missing)})
-    elif missing:
-        sys.stdout.write(script(duly.store.dialect, missing))
+        print_json({"from": version, "sql": written})
+    elif written:
+        sys.stdout.write(written)
     else:
-        note(f"nothing to apply: {without_password(duly.settings.database_url)} is at migration {version}")
+        note(f"nothing to apply: {without_password(settings.database_url)} is at migration {version}")
     return 0
 
 

@@ -66,6 +66,13 @@ class Store(EveryPort, ClaimPath, Health, Protocol):
         to it. It runs one statement at a time. Without *writes*, or if the request writes only *one_statement*, there
         may be no transaction at all."""
 
-    async def prepare_rls_role(self) -> None:
-        """Creates the role for ``tenant_session`` if it is missing, or raises an error that tells an administrator what
-        to do."""
+    async def prepare_rls_role(self) -> bool:
+        """Prepares the role for ``tenant_session`` as far as that is missing; returns whether anything was. Raises
+        ApiNotReady, which tells an administrator what to do."""
+
+    async def require_rls_role(self) -> None:
+        """Raises ApiNotReady if the role is not ready, and changes nothing."""
+
+    def rls_role_script(self, login: str) -> str:
+        """SQL for an administrator that creates the role, lets the user *login* take it, and grants the privileges of
+        both; empty if the database has no roles."""

@@ -87,11 +87,6 @@ class Tenancy:
             act()
 
 
-async def prepare_tenancies(duly: Duly) -> None:
-    """Prepares the store for confined transactions; called once, before the first of them."""
-    await duly.store.prepare_rls_role()
-
-
 @asynccontextmanager
 async def tenancy(duly: Duly, tenant: str, *, writes: bool, one_statement: bool = False) -> AsyncIterator[Tenancy]:
     async with duly.store.tenant_session(tenant, writes=writes, one_statement=one_statement) as store:

@@ -15,9 +15,9 @@ from duly.api.description.docs_page import POLICY, docs_page
 from duly.api.description.operations import DescribedResponse, OpenOperation, Operations
 from duly.api.description.schema_words import choice
 from duly.api.protocol.handler import RequestHandler, write
-from duly.api.protocol.problems import RETRY_AFTER, problem
+from duly.api.protocol.problems import NO_RIGHT, RETRY_AFTER, problem
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.errors import DulyError, StoreUnavailable
+from duly.errors import ApiNotReady, DulyError, RightsMissing, StoreUnavailable
 from duly.observers.metrics import Metrics
 from duly.records.event import HANDLER
 from duly.records.wire.answers import KnownTypes
@@ -25,6 +25,7 @@ from duly.signals import StoreDown
 
 operations = Operations("system")
 
+UNAVAILABLE = "the database is not available at the moment"
 READINESS_CACHED_FOR_S = 1.0
 """Seconds for which the result of the database check is cached."""
 
@@ -64,7 +65,7 @@ OPEN = (
         "/readyz",
         "is_ready",
         "Readiness check: tell whether requests can be answered. The database must be readable and "
-        "writable; this is checked at most once per second.",
+        "writable, and on PostgreSQL, the role of requests must be ready; this is checked at most once per second.",
         {200: DescribedResponse("Requests can be answered", *_state("ready"))},
         refuses=(503,),
     ),
@@ -93,16 +94,21 @@ class Readiness:
         self._writing: asyncio.Task[None] | None = None
         answering.duly.observe(self._hear, StoreDown)
 
-    async def now(self) -> bool:
+    async def now(self) -> str | None:
+        """None if requests can be answered, otherwise why not."""
         try:
-            await self._answering.prepare()
+            await self._answering.require_ready()
+        except ApiNotReady as error:
+            return f"{error.found}. The server's log, and `duly doctor`, say what to do"
+        except RightsMissing:
+            return NO_RIGHT
         except DulyError:
-            return False
+            return UNAVAILABLE
         async with self._asking:
             if time.monotonic() - self._asked >= READINESS_CACHED_FOR_S:
                 self._answers = await self._ask()
                 self._asked = time.monotonic()
-        return self._answers
+        return None if self._answers else UNAVAILABLE
 
     async def _ask(self) -> bool:
         try:
@@ -135,9 +141,9 @@ def open_routes(openapi: Callable[[], dict[str, Any]], answering: RequestHandler
         return write(ApiResponse({"status": "alive"}), request)
 
     async def readyz(request: Request) -> Response:
-        if await ready.now():
+        told = await ready.now()
+        if told is None:
             return write(ApiResponse({"status": "ready"}), request)
-        told = "the database is not available at the moment"
         return write(problem(503, told, headers={"Retry-After": RETRY_AFTER}), request)
 
     async def figures(request: Request) -> Response:

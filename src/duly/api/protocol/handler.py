@@ -1,6 +1,5 @@
 """The path of a request: authenticate, read, run, answer. Errors on the way become answers as well."""
 
-import asyncio
 import hashlib
 import logging
 import time
@@ -15,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duly.api.access.auth import Authenticator
-from duly.api.access.tenancy import prepare_tenancies, tenancy
+from duly.api.access.preparation import Preparation
+from duly.api.access.tenancy import tenancy
 from duly.api.access.tenant_budget import TenantBudget, long_answer
 from duly.api.description.operations import Operation
 from duly.api.protocol.all_problems import gathered, together
@@ -38,11 +38,13 @@ from duly.decide.checks import name_problems
 from duly.duly import Duly
 from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 from duly.errors import (
+    ApiNotReady,
     DulyError,
     Invalid,
     Misuse,
     NotWritable,
     Problem,
+    RightsMissing,
     StoreError,
     StoreUnavailable,
     Unconfirmed,
@@ -66,8 +68,7 @@ class RequestHandler:
     def __init__(self, duly: Duly, admission: Authenticator) -> None:
         self.duly, self._admission = duly, admission
         self.not_writable = False  # a write has failed, and none has succeeded since
-        self._prepared = False
-        self._preparing = asyncio.Lock()
+        self._preparation = Preparation(duly)
         self._swept = 0.0
         self._turns = KeyedSemaphore(1)
         self._budget = TenantBudget()
@@ -80,10 +81,11 @@ class RequestHandler:
 
     async def _answer(self, operation: Operation, request: Request) -> Response:
         try:
-            await self.prepare()
+            self._require_open()
             _check_address(request)
             caller = await self._admission.admit(request, operation.needs)
             request.state.caller = caller
+            await self._preparation.require()  # after the caller is known: its error tells of the database
             body = await read_body(request, operation.takes.most if operation.takes else ORDINARY_BODY_BYTES)
             asked = await _read(operation, request, body)
             async with self._budget.turn(caller.tenant) as spent:
@@ -99,6 +101,8 @@ class RequestHandler:
             return write(self._problem(error, request), request)
 
     def _problem(self, error: Exception, request: Request) -> ApiResponse:
+        if isinstance(error, ApiNotReady):  # which was logged when it was found
+            return problem_of(error)
         if isinstance(error, StoreError):
             self.not_writable |= isinstance(error, NotWritable)
             log.error(Line("request.failed", {"request": request_id(request), "error": str(error)}))
@@ -133,6 +137,9 @@ class RequestHandler:
                 log.error(Line("request.uncertain", {"request": request_id(request), "error": str(error)}))
                 raise Uncertain from error
             raise
+        except RightsMissing as error:
+            await self._preparation.doubt(error)
+            raise
         if key is not None:
             await self._sweep()
         return answer if operation.waits is None else await operation.waits(ask, answer)
@@ -160,16 +167,14 @@ class RequestHandler:
         except StoreError as error:
             log.warning(Line("requests.not_forgotten", {"error": str(error)}))
 
-    async def prepare(self) -> None:
-        """Prepares the database for confined transactions, before the first of them."""
+    async def require_ready(self) -> None:
+        """Raises an error unless the Duly is open, and the database ready for requests."""
+        self._require_open()
+        await self._preparation.require()
+
+    def _require_open(self) -> None:
         if self.duly.loop is None:
             raise _not_open()
-        if self._prepared:
-            return
-        async with self._preparing:
-            if not self._prepared:
-                await prepare_tenancies(self.duly)
-                self._prepared = True
 
 
 def _not_open() -> RefusedRequest:

@@ -7,12 +7,14 @@ from typing import Any
 
 from duly.api.protocol.request import ApiResponse
 from duly.errors import (
+    ApiNotReady,
     Conflict,
     DulyError,
     Forbidden,
     Invalid,
     NotFound,
     Problem,
+    RightsMissing,
     SchemaMismatch,
     Stale,
     StoreError,
@@ -33,6 +35,13 @@ MOST_PROBLEMS_OF_ONE_ITEM = 10
 """Problems reported for each item of a batch, for the same reason."""
 
 RETRY_AFTER = "1"
+RETRY_AFTER_PEOPLE = "30"
+"""Retry-After of what does not pass before somebody has acted."""
+
+NO_RIGHT = (
+    "the database refused the server's own user a right that it needs; nothing was changed. This does not pass by "
+    "itself: the server's log has the details under this request_id, and `duly doctor` prints the SQL to run."
+)
 MAY_BE = (
     "the connection to the database was lost while the request was being stored: it may have been carried out. "
     "Check whether it was, or repeat the request with the same Idempotency-Key."
@@ -112,21 +121,27 @@ def problem_of(error: DulyError) -> ApiResponse:
         return problem(503, str(error), headers=_headers(503), type=UNCERTAIN)
     for kind, status in _STATUSES:
         if isinstance(error, kind):
-            return problem(status, _told(error), headers=_headers(status))
+            return problem(status, _told(error), headers=_headers(status, error))
     return problem(500, BUG)
 
 
 def _told(error: DulyError) -> str:
     """The error's message. Messages about the database are only for the people who run it, so callers get a general
-    one."""
+    one; but who sets a server up has to see why it does not answer."""
+    if isinstance(error, ApiNotReady):
+        return str(error)
+    if isinstance(error, RightsMissing):
+        return NO_RIGHT
     if isinstance(error, StoreError):
         return "the database is not available at the moment; nothing was changed. Try again in a few seconds."
     return str(error)
 
 
-def _headers(status: int) -> dict[str, str]:
+def _headers(status: int, error: DulyError | None = None) -> dict[str, str]:
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="duly"'}
+    if isinstance(error, ApiNotReady | RightsMissing):
+        return {"Retry-After": RETRY_AFTER_PEOPLE}
     return {"Retry-After": RETRY_AFTER} if status == 503 else {}
 
 

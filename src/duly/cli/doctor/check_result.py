@@ -12,3 +12,4 @@ class CheckResult(NamedTuple):
     subject: str
     found: str
     advice: str | None = None
+    sql: tuple[str, ...] = ()  # for an administrator

@@ -14,7 +14,7 @@ from duly.cli.invocation import Invocation, require_file
 from duly.cli.output import brief, counted, utc, without_password
 from duly.cli.processes.capabilities import SENT, handlers_of
 from duly.duly import Duly
-from duly.errors import DulyError, Misuse, NotWritable, StoreUnavailable
+from duly.errors import ApiNotReady, DulyError, Misuse, NotWritable, StoreUnavailable
 from duly.records.event import Status, lane_of
 from duly.records.specs import Compare, Now, OneOf
 from duly.stores.migrations import migrations, pending
@@ -86,6 +86,8 @@ async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[
         yield CheckResult(FAIL, "schema", found, "run `duly migrate`")
         return
     yield CheckResult(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", applied by a newer Duly"))
+    if not duly.one_writer:
+        yield await _api_role(duly)
     async for finding in _events(duly, served):
         yield finding
     async for finding in targets(duly):
@@ -133,6 +135,17 @@ async def _postgres(duly: Duly) -> list[CheckResult]:
         CheckResult(FAIL if off else OK, "durability", found, advice),
         await _clock(duly),
     ]
+
+
+async def _api_role(duly: Duly) -> CheckResult:
+    """Whether requests of the API could be served."""
+    try:
+        await duly.store.require_rls_role()
+    except ApiNotReady as error:
+        return CheckResult(FAIL, "API role", error.found, error.advice, error.sql)
+    if (role := duly.settings.api_role) is None:
+        return CheckResult(OK, "API role", "off: requests run without row-level security, for the tenant default alone")
+    return CheckResult(OK, "API role", role)
 
 
 async def _clock(duly: Duly) -> CheckResult:

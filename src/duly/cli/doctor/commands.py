@@ -50,5 +50,7 @@ def _table(findings: list[CheckResult]) -> Table:
         said = Text(readable(finding.found))
         if finding.advice:
             said.append(f"\n→ {readable(finding.advice)}", "bold")
+        for statement in finding.sql:
+            said.append(f"\n{readable(statement)}")
         drawn.add_row(Text(*MARKS[finding.level]), finding.subject, said)
     return drawn

@@ -70,6 +70,7 @@ def create(
 async def _create(name: str, wanted: dict[str, Any], invocation: Invocation) -> None:
     async with invocation.duly() as duly:
         made = await duly.keys.create(name, **wanted, by=person())
+        refused = duly.settings.api_role is None and not duly.one_writer and made.key.tenant != "default"
     if invocation.json:
         print_json(KEY_JSON.write(made.key) | {"state": made.key.state(made.key.created)} | {"key": made.secret})
         return
@@ -77,6 +78,8 @@ async def _create(name: str, wanted: dict[str, Any], invocation: Invocation) -> 
     console.print(done_to(made.key, "created"), soft_wrap=True)
     console.print(made.secret, soft_wrap=True)
     note("copy it now: it is not stored and is not shown again")
+    if refused:
+        note("warning: servers refuse it with DULY_API_ROLE=off, which is for the tenant default alone")
     note(f"use it like this: {USE.format(hint=made.key.hint)}")
 
 

@@ -19,7 +19,7 @@ from duly.decide.targets.addresses import is_loopback
 from duly.duly import Duly
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.stopping import signal_handlers
-from duly.errors import BadSetting, Misuse, StoreUnavailable
+from duly.errors import ApiNotReady, BadSetting, Misuse, StoreUnavailable
 
 if TYPE_CHECKING:
     import uvicorn
@@ -91,6 +91,7 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
         serving.add_done_callback(lambda _: duly.stop())
         try:
             if await _opened(duly, serving):
+                await _require_one_tenant(duly)
                 if local:
                     await _warn_without_keys(duly)
                 await _until_stopped(duly, server, serving, worker=worker)
@@ -137,6 +138,18 @@ async def _require_keys(duly: Duly) -> None:
                     f"DULY_HOST={duly.settings.host} can be reached from other machines, but there is no API key yet: "
                     "create one with `duly keys create NAME --scope write`, or listen on 127.0.0.1"
                 )
+
+
+async def _require_one_tenant(duly: Duly) -> None:
+    """Refuses to serve several tenants with DULY_API_ROLE=off. A role that is not ready is another matter: the server
+    waits for an administrator to prepare it."""
+    if duly.settings.api_role is None:
+        try:
+            with contextlib.suppress(StoreUnavailable):  # requests are refused as long as there are several
+                await duly.store.require_rls_role()
+        except ApiNotReady as error:
+            await duly.__aexit__()
+            raise Misuse(str(error)) from None
 
 
 async def _warn_without_keys(duly: Duly) -> None:

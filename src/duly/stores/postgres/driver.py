@@ -9,7 +9,16 @@ from typing import Any
 
 import asyncpg
 
-from duly.errors import Conflict, Misuse, NotWritable, RowLocked, SchemaMismatch, StoreError, StoreUnavailable
+from duly.errors import (
+    Conflict,
+    Misuse,
+    NotWritable,
+    RightsMissing,
+    RowLocked,
+    SchemaMismatch,
+    StoreError,
+    StoreUnavailable,
+)
 from duly.ports import CutShort
 from duly.stores.queries import Query, load
 from duly.stores.query_base import WITHIN, row_bytes
@@ -217,8 +226,10 @@ def translation_of(error: Exception) -> StoreError | Conflict | None:
             return AccessDenied(f"{error}: create the database first")
         case asyncpg.InvalidAuthorizationSpecificationError():
             return AccessDenied(f"{error}: check the user and password in the database URL")
-        case asyncpg.InsufficientPrivilegeError():
-            return StoreError(f"{error}: grant it to the user in the database URL, or name another user")
+        case asyncpg.InsufficientPrivilegeError() | asyncpg.InvalidGrantOperationError():
+            return RightsMissing(f"{error}: grant it to the user in the database URL, or name another user")
+        case asyncpg.UndefinedObjectError() if str(error).startswith("role "):
+            return RightsMissing(f"{error}: create it, or name another one")
         case asyncpg.UniqueViolationError():
             return Conflict(f"{error}: another request has just stored the same; try again")
         case asyncpg.DiskFullError():

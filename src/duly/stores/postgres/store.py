@@ -31,7 +31,8 @@ from duly.stores.postgres.driver import (
     terminate,
     translated,
 )
-from duly.stores.postgres.tenants.rls_role import prepare
+from duly.stores.postgres.tenants.one_tenant import require_one_tenant, require_the_one
+from duly.stores.postgres.tenants.rls_role import ROLE, prepare, require_ready, script
 from duly.stores.postgres.tenants.tenant_connections import TenantConnection, TenantConnections
 from duly.stores.postgres.tenants.tenant_session import (
     CONFINED_CONNECTIONS,
@@ -90,8 +91,10 @@ class PostgresStore(PostgresQueries, Autocommit):
         clock: Clock | None = None,
         soon: timedelta = timedelta(seconds=5),
         timeout: timedelta = timedelta(seconds=10),
+        api_role: str | None = ROLE,
     ) -> None:
         self.url = url
+        self.api_role = api_role  # the role of requests; None: they run as the login, for one tenant
         self.clock = clock
         self.soon = soon
         self.timeout = timeout  # how long one query may take before the server counts as unavailable
@@ -152,9 +155,11 @@ class PostgresStore(PostgresQueries, Autocommit):
 
     def _connecting(self, session: dict[str, str]) -> Callable[[], Awaitable[TenantConnection]]:
         async def connect() -> TenantConnection:
-            return await asyncpg.connect(
+            connection: TenantConnection = await asyncpg.connect(
                 self.url, timeout=self.query_limit, connection_class=TenantConnection, server_settings=session
             )
+            connection.role = self.api_role
+            return connection
 
         return connect
 
@@ -249,6 +254,8 @@ class PostgresStore(PostgresQueries, Autocommit):
     ) -> AsyncIterator[PostgresTenantSession]:
         """A store for one request. A request that only reads needs no transaction either: even inside one, each query
         sees the last commit."""
+        if self.api_role is None:
+            require_the_one(tenant)
         autocommits = one_statement or not writes
         tenant_session = PostgresTenantSession(self, tenant, self._tenant_pools, self._shares, autocommits=autocommits)
         try:
@@ -263,9 +270,25 @@ class PostgresStore(PostgresQueries, Autocommit):
             await tenant_session.end("COMMIT")
         tenant_session.creations.committed(self.on_created)
 
-    async def prepare_rls_role(self) -> None:
+    async def prepare_rls_role(self) -> bool:
+        for pool in self._tenant_pools:
+            if pool is not None:
+                pool.drop_idle()
         async with self._maintaining() as connection:
-            await prepare(connection, MIGRATION_LOCK)
+            if self.api_role is not None:
+                return await prepare(connection, self.api_role, MIGRATION_LOCK)
+            await require_one_tenant(connection)
+            return False
+
+    async def require_rls_role(self) -> None:
+        async with self._maintaining() as connection:
+            if self.api_role is None:
+                await require_one_tenant(connection)
+            else:
+                await require_ready(connection, self.api_role)
+
+    def rls_role_script(self, login: str) -> str:
+        return script(self.api_role, login)
 
     @asynccontextmanager
     async def listen(self, lanes: Sequence[str]) -> AsyncIterator[PostgresWaker]:

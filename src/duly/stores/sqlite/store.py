@@ -231,8 +231,15 @@ class SqliteStore(SqliteQueries, Autocommit):
         async with self.begin() as transaction:
             yield SqliteTenantSession(transaction, tenant)
 
-    async def prepare_rls_role(self) -> None:
+    async def prepare_rls_role(self) -> bool:
         """Does nothing: SQLite has no roles."""
+        return False
+
+    async def require_rls_role(self) -> None:
+        """Does nothing either."""
+
+    def rls_role_script(self, login: str) -> str:
+        return ""
 
     def _refuse_own_deadlock(self) -> None:
         """Raises Misuse instead of a deadlock: SQLite has one writer, and code that waits for it while holding it would

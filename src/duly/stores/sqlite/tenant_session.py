@@ -69,7 +69,13 @@ class SqliteTenantSession(SqliteQueries):
     async def close(self) -> None:
         raise Misuse(NOT_HERE)
 
-    async def prepare_rls_role(self) -> None:
+    async def prepare_rls_role(self) -> bool:
+        raise Misuse(NOT_HERE)
+
+    async def require_rls_role(self) -> None:
+        raise Misuse(NOT_HERE)
+
+    def rls_role_script(self, login: str) -> str:
         raise Misuse(NOT_HERE)
 
     def tenant_session(self, tenant: str, *, writes: bool, one_statement: bool = False) -> Any:

@@ -1,15 +1,20 @@
 """The role under which requests of the API run, and its few privileges. The rows that it can see are defined by the
-policies of the tables, which a migration creates."""
+policies of the tables, which a migration creates.
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+The user in the database URL is the *login*: it takes the role for each request. Often it may not create roles; then an
+administrator has to run the statements that it cannot run itself.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
 
 import asyncpg
 
-from duly.errors import StoreError
+from duly.errors import ApiNotReady
 
 ROLE = "duly_api"
+"""The name of the role unless DULY_API_ROLE says another one."""
 
 RIGHTS = {
     "events": ("SELECT", "INSERT", "UPDATE"),
@@ -23,6 +28,23 @@ RIGHTS = {
 }
 """The privileges of the role, by table."""
 
+RIGHTS_OF_LOGIN = {
+    "migrations": ("SELECT",),
+    "history": ("SELECT",),
+    "events": ("SELECT", "INSERT", "UPDATE"),
+    "journal": ("SELECT", "INSERT", "UPDATE"),
+    "api_keys": ("SELECT", "INSERT", "UPDATE"),
+    "schedules": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "users": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "targets": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "requests": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+}
+"""The privileges of a login that does not own the tables, to be a worker, a server and a caller."""
+
+FUNCTIONS = ("duly.confined()", "duly.api_roles()", "duly.sees(uuid)", "duly.tells(uuid)")
+"""The functions that the policies call. Everybody may, unless a database was restored without its privileges."""
+
 CONFINED_TABLES = tuple(table for table in RIGHTS if table != "history")
 """The tables with a row-level policy; history is a view over them."""
 
@@ -33,7 +55,10 @@ would show the rows of all tenants."""
 MOST_TRIES = 5
 """Attempts to create the role, because another server may be creating it at the same time."""
 
-Right = tuple[str, str]
+ADVICE = (
+    "In the database {database}, an administrator has to run this once (a superuser; or, for the role, a user who may "
+    "create roles, and for the rest the owner of the tables). Servers notice it by themselves"
+)
 
 RIGHTS_OF_ROLE = """
 SELECT c.relname, p.privilege
@@ -42,90 +67,226 @@ WHERE c.relnamespace = to_regnamespace('duly') AND c.relkind IN ('r', 'v', 'p', 
   AND has_table_privilege($1::name, c.oid, p.privilege)
 """
 
+FACTS = """
+SELECT current_database() AS database, quote_ident(l.rolname) AS login, quote_ident($1) AS role, r.oid,
+    l.rolsuper OR pg_has_role(n.nspowner, 'USAGE') AS owns,
+    l.rolsuper OR l.rolcreaterole AND (r.oid IS NULL OR $4) OR coalesce(pg_has_role(r.oid, $3), false) AS may_create,
+    coalesce(pg_has_role(r.oid, 'MEMBER'), false) AS is_member,
+    coalesce(pg_has_role(r.oid, $2), false) AS may_take,
+    coalesce(has_schema_privilege(r.oid, n.oid, 'USAGE'), false) AS has_schema,
+    ARRAY(
+        SELECT f FROM unnest($5::text[]) AS f
+        WHERE r.oid IS NOT NULL AND NOT has_function_privilege(r.oid, f, 'EXECUTE')
+    ) AS functions,
+    $1 = ANY (duly.api_roles()) AS is_confined
+FROM pg_roles AS l JOIN pg_namespace AS n ON n.nspname = 'duly' LEFT JOIN pg_roles AS r ON r.rolname = $1
+WHERE l.rolname = current_user
+"""
+"""Of the login, of the role, and of both."""
+
 _COLLISIONS = (
     asyncpg.DuplicateObjectError,  # the role was created meanwhile, for another database of the same server
     asyncpg.UniqueViolationError,
     asyncpg.InternalServerError,  # "tuple concurrently updated"
 )
 
+_REFUSALS = (
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.UndefinedObjectError,  # of a role that could not be created
+    asyncpg.InvalidGrantOperationError,
+)
+"""Errors after which an administrator has to run the statement."""
 
-async def prepare(connection: Any, lock: int) -> None:
-    """Creates the role and grants the missing privileges; then checks that the privileges are exactly right."""
-    version = connection.get_server_version()
-    if version.major < LEAST_VERSION:
-        raise StoreError(
-            f"this is PostgreSQL {version.major}, and the API needs {LEAST_VERSION} or newer to keep "
-            "tenants apart; workers and the command line work with older versions"
-        )
+
+class Missing(NamedTuple):
+    """Something that the role lacks, the statement that remedies it, and whether the login may run it."""
+
+    found: str
+    statement: str
+    allowed: bool
+
+
+class ExaminedRole(NamedTuple):
+    """A role, and all that it lacks."""
+
+    name: str
+    database: str
+    missing: list[Missing]
+
+    def not_ready(self) -> ApiNotReady:
+        found = f"the database role {self.name}, under which API requests run, is not ready: "
+        found += "; ".join(one.found for one in self.missing if one.found)
+        return ApiNotReady(found, ADVICE.format(database=self.database), [one.statement for one in self.missing])
+
+
+async def prepare(connection: Any, role: str, lock: int) -> bool:
+    """Does what is missing as far as the login may; then checks that the privileges are exactly right. Returns whether
+    anything was missing."""
     for left in reversed(range(MOST_TRIES)):
+        examined = await examine(connection, role)
         try:
-            if await _missing(connection):
-                async with connection.transaction():
-                    await connection.execute("SELECT pg_advisory_xact_lock($1)", lock)
-                    for statement in await _missing(connection):
-                        await connection.execute(statement)
+            if any(one.allowed for one in examined.missing):
+                await _remedy(connection, role, lock)
             break
-        except asyncpg.InsufficientPrivilegeError:
-            break  # an administrator must grant the rest
         except _COLLISIONS:
             if not left:
                 raise
-    if missing := await _missing(connection):
-        user = await connection.fetchval("SELECT current_user")
-        raise StoreError(
-            f"API requests run under the role {ROLE}, and the user {user} has no right to prepare it. Ask "
-            "an administrator to run this once, in this database:\n\n" + "\n".join(f"{one};" for one in missing)
+    left_over = await examine(connection, role)
+    if left_over.missing:
+        raise left_over.not_ready()
+    await _require_confined(connection, role)
+    return bool(examined.missing)
+
+
+async def require_ready(connection: Any, role: str) -> None:
+    """Checks that the role is ready, but for what the login may do itself when a server starts. Changes nothing."""
+    examined = await examine(connection, role)
+    if not all(one.allowed for one in examined.missing):
+        raise examined.not_ready()
+    if not examined.missing:
+        await _require_confined(connection, role)
+
+
+async def _remedy(connection: Any, role: str, lock: int) -> None:
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", lock)
+        for one in (await examine(connection, role)).missing:
+            if one.allowed:
+                with suppress(*_REFUSALS):
+                    async with connection.transaction():  # a savepoint: the other statements do not depend on this one
+                        await connection.execute(one.statement)
+
+
+async def examine(connection: Any, role: str) -> ExaminedRole:
+    version = connection.get_server_version().major
+    if version < LEAST_VERSION:
+        raise ApiNotReady(
+            f"this is PostgreSQL {version}, and the API needs {LEAST_VERSION} or newer to keep tenants apart",
+            "Workers and the command line work with older versions; for one tenant, DULY_API_ROLE=off does without",
         )
-    await _check(connection)
-
-
-async def _missing(connection: Any) -> list[str]:
-    """The statements that create the role and grant the missing privileges."""
-    user, exists = await connection.fetchrow(
-        "SELECT quote_ident(current_user), EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", ROLE
+    can_set = version >= 16
+    facts = await connection.fetchrow(
+        FACTS,
+        role,
+        "SET" if can_set else "MEMBER",
+        "MEMBER WITH ADMIN OPTION",
+        not can_set,  # before PostgreSQL 16, CREATEROLE was enough to grant any role
+        list(FUNCTIONS),
     )
-    statements = [] if exists else [f"CREATE ROLE {ROLE} NOLOGIN"]
-    member, options = ("SET", " WITH INHERIT FALSE, SET TRUE")
-    if connection.get_server_version().major < 16:
-        member, options = ("MEMBER", "")
-    if not exists or not await connection.fetchval("SELECT pg_has_role($1, $2)", ROLE, member):
-        statements.append(f"GRANT {ROLE} TO {user}{options}")
-    if not exists or not await connection.fetchval("SELECT has_schema_privilege($1, 'duly', 'USAGE')", ROLE):
-        statements.append(f"GRANT USAGE ON SCHEMA duly TO {ROLE}")
-    has = await _rights(connection) if exists else set()
-    by_rights: dict[str, list[str]] = {}
-    for table, rights in RIGHTS.items():
-        if wanted := [right for right in rights if (table, right) not in has]:
-            by_rights.setdefault(", ".join(wanted), []).append(f"duly.{table}")
-    return statements + [f"GRANT {rights} ON {', '.join(tables)} TO {ROLE}" for rights, tables in by_rights.items()]
+    has = await _rights(connection, role) if facts["oid"] is not None else set()
+    return ExaminedRole(facts["role"], facts["database"], list(_missing(facts, role, has, can_set=can_set)))
 
 
-async def _rights(connection: Any) -> set[Right]:
-    return {(row[0], row[1]) for row in await connection.fetch(RIGHTS_OF_ROLE, ROLE)}
+def _missing(facts: Any, role: str, has: set[tuple[str, str]], *, can_set: bool) -> Iterator[Missing]:
+    named, login, exists = facts["role"], facts["login"], facts["oid"] is not None
+
+    def missing(found: str, statement: str, allowed: bool) -> Missing:
+        return Missing(found if exists else "", statement, allowed)
+
+    if not exists:
+        yield Missing(f"the role {named} does not exist", f"CREATE ROLE {named} NOLOGIN", facts["may_create"])
+    if not facts["may_take"]:
+        found = f"{login} is not a member of {named}"
+        if facts["is_member"]:
+            found = f"{login} is a member of {named}, but without the option SET"
+        options = " WITH INHERIT FALSE, SET TRUE" if can_set else ""
+        yield missing(found, f"GRANT {named} TO {login}{options}", facts["may_create"])
+    if not facts["has_schema"]:
+        yield missing(
+            f"{named} has no USAGE on the schema duly", f"GRANT USAGE ON SCHEMA duly TO {named}", facts["owns"]
+        )
+    lacking = ((table, [right for right in rights if (table, right) not in has]) for table, rights in RIGHTS.items())
+    for on in _grants(lacking):
+        yield missing(f"{named} has no {on.replace(' ON ', ' on ')}", f"GRANT {on} TO {named}", facts["owns"])
+    if functions := ", ".join(facts["functions"]):
+        statement = f"GRANT EXECUTE ON FUNCTION {functions} TO {named}"
+        yield missing(f"{named} has no EXECUTE on {functions}", statement, facts["owns"])
+    if not facts["is_confined"]:
+        statement = f"SELECT duly.add_api_role('{role}')"
+        yield missing(f"row-level security does not confine {named}", statement, facts["owns"])
 
 
-async def _check(connection: Any) -> None:
+def script(role: str | None, login: str) -> str:
+    """SQL for an administrator, in a transaction of its own: creates the role if it is missing, lets the login take it,
+    and grants the privileges of both."""
+    given = [(RIGHTS_OF_LOGIN, quoted(login))]
+    lines = [f"-- What the user {quoted(login)} needs, unless it owns the tables"]
+    if role is not None:
+        given.append((RIGHTS, quoted(role)))
+        lines = [f"{lines[0]}, and the role of API requests.", "BEGIN;", _created(role, login)]
+        if role != ROLE:
+            lines.append(f"SELECT duly.add_api_role('{role}');")
+    else:
+        lines = [f"{lines[0]}.", "BEGIN;"]
+    lines.append(f"GRANT USAGE ON SCHEMA duly TO {', '.join(whose for _, whose in given)};")
+    for rights, whose in given:
+        lines += [f"GRANT {on} TO {whose};" for on in _grants((table, rights[table]) for table in rights)]
+    return "\n".join([*lines, "COMMIT;", ""])
+
+
+def _created(role: str, login: str) -> str:
+    whose = quoted(login)
+    return _CREATION.format(role=role, login=whose, literal=whose.replace("'", "''"))
+
+
+_CREATION = """\
+DO $do$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN
+        CREATE ROLE "{role}" NOLOGIN;
+    END IF;
+    IF current_setting('server_version_num')::int < 160000 THEN
+        GRANT "{role}" TO {login};
+    ELSE
+        EXECUTE 'GRANT "{role}" TO {literal} WITH INHERIT FALSE, SET TRUE';
+    END IF;
+END
+$do$;"""
+"""The creation of the role, if it is missing: roles belong to the whole server."""
+
+
+def quoted(name: str) -> str:
+    """The name of a role in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _grants(wanted: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """The privileges and their tables, as GRANT names them: those with the same privileges together."""
+    tables: dict[str, list[str]] = {}
+    for table, rights in wanted:
+        if rights:
+            tables.setdefault(", ".join(rights), []).append(f"duly.{table}")
+    return [f"{rights} ON {', '.join(named)}" for rights, named in tables.items()]
+
+
+async def _rights(connection: Any, role: str) -> set[tuple[str, str]]:
+    return {(row[0], row[1]) for row in await connection.fetch(RIGHTS_OF_ROLE, role)}
+
+
+async def _require_confined(connection: Any, role: str) -> None:
     """Checks that row-level security really confines the role. A lock that does not lock is worse than no lock: nobody
     would look for the hole."""
     wanted = {(table, right) for table, rights in RIGHTS.items() for right in rights}
-    if more := sorted(await _rights(connection) - wanted):
+    if more := sorted(await _rights(connection, role) - wanted):
         told = ", ".join(f"{right} on duly.{table}" for table, right in more[:10])
-        raise StoreError(
-            f"the role {ROLE}, under which API requests run, has rights that it must not have: {told}. Revoke "
-            "them from it, from PUBLIC and from roles that it is a member of."
+        raise ApiNotReady(
+            f"the role {role}, under which API requests run, has rights that it must not have: {told}",
+            "Revoke them from it, from PUBLIC and from roles that it is a member of",
         )
-    async with _as_role(connection):
+    async with _as_role(connection, role):
+        if not await connection.fetchval("SELECT duly.confined()"):
+            raise ApiNotReady(f"row-level security does not confine {role}", f"Name another role than {role}")
         for table in CONFINED_TABLES:
             if not await connection.fetchval("SELECT row_security_active($1::regclass)", f"duly.{table}"):
-                raise StoreError(
-                    f"row-level security does not apply to {ROLE} on duly.{table}: make another role the "
-                    f"owner of the tables, remove BYPASSRLS from {ROLE}, and run ALTER TABLE duly.{table} "
-                    "ENABLE ROW LEVEL SECURITY"
+                raise ApiNotReady(
+                    f"row-level security does not apply to {role} on duly.{table}",
+                    f"Make another role the owner of the tables, remove BYPASSRLS from {role}, and run ALTER TABLE "
+                    f"duly.{table} ENABLE ROW LEVEL SECURITY",
                 )
 
 
 @asynccontextmanager
-async def _as_role(connection: Any) -> AsyncIterator[None]:
+async def _as_role(connection: Any, role: str) -> AsyncIterator[None]:
     async with connection.transaction():
-        await connection.execute(f"SET LOCAL ROLE {ROLE}")
+        await connection.execute(f'SET LOCAL ROLE "{role}"')
         yield

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import asyncpg
 
 from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
-from duly.errors import StoreError
+from duly.errors import RightsMissing
 from duly.stores.postgres.driver import PostgresConnection, is_open, terminate
-from duly.stores.postgres.tenants.rls_role import ROLE
 
 IDLE_S = 60.0
 """Seconds without use after which a connection is closed."""
@@ -29,6 +28,7 @@ class TenantConnection(PostgresConnection):
     """A connection whose session has the role of the API, and the tenant in ``tenant``: None if no tenant is set, or if
     it is uncertain."""
 
+    role: str | None = None  # None: requests run as the login (DULY_API_ROLE=off)
     tenant: str | None = None
     has_session = False  # whether the session is its own; behind a pooler, each transaction may use another
     opened_at = 0.0  # by the event loop's clock
@@ -38,9 +38,14 @@ class TenantConnection(PostgresConnection):
         """Sets the role for the lifetime of the connection, if the connection has a session of its own. Behind a
         pooler, the id of the server process differs from the one that was reported at the start."""
         self.has_session = await self.fetchval("SELECT pg_backend_pid()") == self.get_server_pid()
-        if self.has_session:
+        if self.has_session and self.role is not None:
             with unprepared():
-                await self.execute(f"SET ROLE {ROLE}")
+                await self.execute(f'SET ROLE "{self.role}"')
+
+    def confining(self, tenant: str) -> str:
+        """The statements that confine a transaction to a tenant."""
+        role = "" if self.role is None else f'SET LOCAL ROLE "{self.role}"; '
+        return f"{role}SET LOCAL duly.tenant = {quoted(tenant)}"
 
     async def set_tenant(self, tenant: str) -> None:
         self.tenant = None
@@ -109,6 +114,12 @@ class TenantConnections:
         while self._open:
             self._all_back.clear()
             await self._all_back.wait()
+
+    def drop_idle(self) -> None:
+        """Drops the connections that are not in use: their sessions may have a role that was dropped meanwhile."""
+        for connection in self._idle:
+            self._drop(connection)
+        self._idle.clear()
 
     def terminate(self) -> None:
         """Drops all connections at once."""
@@ -199,6 +210,6 @@ def unprepared() -> Iterator[None]:
     try:
         yield
     except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
-        raise StoreError(
-            f"{error}: the role for API requests is not prepared; `duly serve` prepares it when it starts"
+        raise RightsMissing(
+            f"{error}: the role for API requests is not prepared; `duly doctor` prints the SQL to run"
         ) from error

@@ -20,8 +20,7 @@ from duly.stores.creations import CreatedEvents
 from duly.stores.postgres.bulk_copy import BulkCopyQueries
 from duly.stores.postgres.copy_rows import Table
 from duly.stores.postgres.driver import SEARCHES, QueryTimeout, is_open, run_query, terminate, translated
-from duly.stores.postgres.tenants.rls_role import ROLE
-from duly.stores.postgres.tenants.tenant_connections import TenantConnections, TenantPlace, quoted, unprepared
+from duly.stores.postgres.tenants.tenant_connections import TenantConnections, TenantPlace, unprepared
 from duly.stores.queries import Query
 
 CONFINED_CONNECTIONS = 12
@@ -127,7 +126,7 @@ class PostgresTenantSession(BulkCopyQueries):
             connection = await lease.take(self._limit)
         try:
             with QueryTimeout(connection, self._limit), unprepared():
-                await connection.execute(f"BEGIN; SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
+                await connection.execute(f"BEGIN; {connection.confining(self.tenant)}")
             if self._over:
                 raise Misuse("this request has ended while it was beginning")
         except BaseException:
@@ -222,7 +221,7 @@ class PostgresTenantSession(BulkCopyQueries):
     async def _run_behind_pooler(self, connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
         async with connection.transaction():
             with unprepared():
-                await connection.execute(f"SET LOCAL ROLE {ROLE}; SET LOCAL duly.tenant = {quoted(self.tenant)}")
+                await connection.execute(connection.confining(self.tenant))
             return await run_query(connection, query, parameters)
 
     async def _asked(self, connection: Any, query: Query, parameters: dict[str, Any], searches: bool) -> list[Any]:
@@ -273,7 +272,13 @@ class PostgresTenantSession(BulkCopyQueries):
     async def close(self) -> None:
         raise Misuse(NOT_HERE)
 
-    async def prepare_rls_role(self) -> None:
+    async def prepare_rls_role(self) -> bool:
+        raise Misuse(NOT_HERE)
+
+    async def require_rls_role(self) -> None:
+        raise Misuse(NOT_HERE)
+
+    def rls_role_script(self, login: str) -> str:
         raise Misuse(NOT_HERE)
 
     def tenant_session(self, tenant: str, *, writes: bool, one_statement: bool = False) -> Any:
