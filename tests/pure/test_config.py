@@ -32,6 +32,13 @@ BAD = [
     ("DULY_CONCURRENCY", "0", "a whole number from 1 to 10000"),
     ("DULY_CONCURRENCY", "10001", "a whole number from 1 to 10000"),
     ("DULY_CONCURRENCY", "-1", "a whole number from 1 to 10000"),
+    ("DULY_API_ROLE", "Duly-API", "the name of a PostgreSQL role, of lower-case letters, digits and _"),
+    ("DULY_API_ROLE", "OFF", "or off, which is for one tenant"),
+    ("DULY_API_ROLE", 'a"; RESET ROLE', "the name of a PostgreSQL role"),
+    ("DULY_API_ROLE", "none", "the name of a PostgreSQL role"),
+    ("DULY_API_ROLE", "public", "the name of a PostgreSQL role"),
+    ("DULY_API_ROLE", "pg_read_all_data", "the name of a PostgreSQL role"),
+    ("DULY_API_ROLE", "a" * 64, "the name of a PostgreSQL role"),
     ("DULY_LOG_FORMAT", "xml", "text or json"),
     ("DULY_WEBHOOK_ALLOW", "localhost", "networks such as 10.0.0.0/8,fd00::/8"),
     ("DULY_WEBHOOK_ALLOW", "10.0.0.1/8", "networks such as 10.0.0.0/8,fd00::/8 (10.0.0.1/8 has host bits set)"),
@@ -236,3 +243,11 @@ def test_a_text_is_shown_without_the_logins_in_it() -> None:
     assert without_login(text) == "cannot reach nats://***@one:4222,nats://***@two:4222 after 3 tries"
     assert without_login("nothing to hide") == "nothing to hide"
     assert without_login("redis://one/0?password=x&db=1") == "redis://one/0?password=***&db=1"
+
+
+@pytest.mark.parametrize(
+    ("written", "role"), [(None, "duly_api"), ("", "duly_api"), ("off", None), ("shop_2", "shop_2"), ("user", "user")]
+)
+def test_the_role_of_api_requests_is_a_name_or_off(written: str | None, role: str | None) -> None:
+    assert read_settings({} if written is None else {"DULY_API_ROLE": written}).api_role == role
+    assert read_settings({}, api_role=written or None).api_role == role

@@ -22,6 +22,7 @@ from duly.stores.postgres.tenants.tenant_session import CONFINED_CONNECTIONS, FO
 from duly.verbs.events import Events
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
+from tests.modest import ModestDatabase
 from tests.stores.tenant_pools import (
     idle_connections,
     limit_of,
@@ -517,22 +518,6 @@ async def test_a_user_who_does_not_own_the_tables_gets_the_plans_of_the_owner(
 # -- the role
 
 
-@pytest.fixture
-def without_rights(new_postgres: Callable[[], str]) -> Iterator[tuple[str, str]]:
-    """A database whose owner may create no roles; its URL for that owner, and for an administrator."""
-    url = new_postgres()
-    name = f"modest_{random.getrandbits(48):x}"
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"CREATE ROLE {name} LOGIN")
-        admin.execute(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO {name}")
-    yield as_role(url, name), url
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"DROP OWNED BY {name} CASCADE")
-        admin.execute(f"REASSIGN OWNED BY {name} TO postgres")
-        admin.execute(f"ALTER DATABASE {url.rpartition('/')[2]} OWNER TO postgres")
-        admin.execute(f"DROP ROLE {name}")
-
-
 def test_the_documentation_lists_the_rights_of_the_role() -> None:
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
     granted = {
@@ -589,8 +574,8 @@ async def test_a_role_with_rights_past_row_level_security_is_refused(
             await store.prepare_rls_role()
 
 
-async def test_a_store_whose_role_was_not_prepared_says_so(without_rights: tuple[str, str]) -> None:
-    async with store_on(without_rights[0]) as store:
+async def test_a_store_whose_role_was_not_prepared_says_so(modest: ModestDatabase) -> None:
+    async with store_on(modest.url) as store:
         with pytest.raises(StoreError, match="not prepared"):
             async with store.tenant_session("acme", writes=False) as request:
                 await request.now()

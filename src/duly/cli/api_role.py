@@ -33,7 +33,10 @@ def to_json(not_ready: ApiNotReady | None) -> dict[str, Any] | None:
 
 
 def user_of(url: str) -> str:
-    """The user that a database URL names, as the driver reads it."""
-    parts = urlsplit(url)
-    [named, *_] = parse_qs(parts.query).get("user", [parts.username])
-    return unquote(named) if named else os.environ.get("PGUSER") or getuser()
+    """The user that a database URL names, as the driver reads it; empty if that cannot be found out."""
+    try:
+        parts = urlsplit(url)
+        [named, *_] = parse_qs(parts.query).get("user", [parts.username])
+        return unquote(named) if named else os.environ.get("PGUSER") or getuser()
+    except (ValueError, LookupError, OSError):
+        return ""

@@ -81,33 +81,38 @@ async def _print_status(duly: Duly, invocation: Invocation) -> int:
 
 
 async def _print_sql(duly: Duly, invocation: Invocation) -> int:
-    settings, not_ready = duly.settings, None
-    login = None if duly.one_writer else user_of(settings.database_url)
+    not_ready = None
     try:
         require_file(duly)
         async with _connected(duly):
-            version = await duly.store.applied()
-            if login is not None:
-                async with duly.store.begin() as tx:
-                    login = str(await tx.fetchval("SELECT current_user"))
+            version, login = await duly.store.applied(), await _login(duly)
             if not pending(duly.store.dialect, version):
                 not_ready = await found(duly.store.require_rls_role())
     except (StoreError, NotFound) as error:
         note(f"note: this is the SQL for an empty database, because the database cannot be read: {error}")
-        version = 0
+        version, login = 0, user_of(duly.settings.database_url)
     missing = pending(duly.store.dialect, version)
-    written = script(duly.store.dialect, missing)
-    if login is not None and (missing or (not_ready is not None and not_ready.sql)):
-        written += ("\n" if written else "") + duly.store.rls_role_script(login)
-    elif not_ready is not None:
+    parts = [script(duly.store.dialect, missing)]
+    if missing or (not_ready is not None and not_ready.sql):
+        parts.append(duly.store.rls_role_script(login))
+    else:
         tell(not_ready)
+    written = "\n".join(filter(None, parts))
     if invocation.json:
         print_json({"from": version, "sql": written})
     elif written:
         sys.stdout.write(written)
     else:
-        note(f"nothing to apply: {without_password(settings.database_url)} is at migration {version}")
+        note(f"nothing to apply: {without_password(duly.settings.database_url)} is at migration {version}")
     return 0
+
+
+async def _login(duly: Duly) -> str:
+    """The user of the database, for whom the SQL is; empty on SQLite."""
+    if duly.one_writer:
+        return ""
+    async with duly.store.begin() as tx:
+        return str(await tx.fetchval("SELECT current_user"))
 
 
 def script(dialect: str, missing: Sequence[Migration]) -> str:

@@ -73,8 +73,8 @@ class Preparation:
         self._finding = error
 
     def _begin(self) -> None:
-        self._ready = False
         loop = asyncio.get_running_loop()
+        self._ready, self._examining = False, asyncio.Lock()  # a lock belongs to one event loop
         self._first = loop.create_task(self._look())
 
     async def _look(self) -> None:

@@ -208,25 +208,23 @@ def _missing(facts: Any, role: str, has: set[tuple[str, str]], *, can_set: bool)
 
 def script(role: str | None, login: str) -> str:
     """SQL for an administrator, in a transaction of its own: creates the role if it is missing, lets the login take it,
-    and grants the privileges of both."""
-    given = [(RIGHTS_OF_LOGIN, quoted(login))]
-    lines = [f"-- What the user {quoted(login)} needs, unless it owns the tables"]
+    and grants the privileges of both. None: without a role."""
+    statements, rights_by_grantee = ["BEGIN;"], {quoted(login): RIGHTS_OF_LOGIN}
     if role is not None:
-        given.append((RIGHTS, quoted(role)))
-        lines = [f"{lines[0]}, and the role of API requests.", "BEGIN;", _created(role, login)]
+        statements.append(_creation(role, quoted(login)))
+        rights_by_grantee[quoted(role)] = RIGHTS
         if role != ROLE:
-            lines.append(f"SELECT duly.add_api_role('{role}');")
-    else:
-        lines = [f"{lines[0]}.", "BEGIN;"]
-    lines.append(f"GRANT USAGE ON SCHEMA duly TO {', '.join(whose for _, whose in given)};")
-    for rights, whose in given:
-        lines += [f"GRANT {on} TO {whose};" for on in _grants((table, rights[table]) for table in rights)]
-    return "\n".join([*lines, "COMMIT;", ""])
+            statements.append(f"SELECT duly.add_api_role('{role}');")
+    statements.append(f"GRANT USAGE ON SCHEMA duly TO {', '.join(rights_by_grantee)};")
+    for grantee, rights in rights_by_grantee.items():
+        statements += [f"GRANT {on} TO {grantee};" for on in _grants(rights.items())]
+    told = "-- The role of API requests, and what the user of servers and workers needs unless it owns the tables."
+    return "\n".join([told, *statements, "COMMIT;", ""])
 
 
-def _created(role: str, login: str) -> str:
-    whose = quoted(login)
-    return _CREATION.format(role=role, login=whose, literal=whose.replace("'", "''"))
+def _creation(role: str, login: str) -> str:
+    """Creates the role if it is missing: roles belong to the whole server."""
+    return _CREATION.format(role=role, login=login, login_in_text=login.replace("'", "''"))
 
 
 _CREATION = """\
@@ -238,11 +236,10 @@ BEGIN
     IF current_setting('server_version_num')::int < 160000 THEN
         GRANT "{role}" TO {login};
     ELSE
-        EXECUTE 'GRANT "{role}" TO {literal} WITH INHERIT FALSE, SET TRUE';
+        EXECUTE 'GRANT "{role}" TO {login_in_text} WITH INHERIT FALSE, SET TRUE';
     END IF;
 END
 $do$;"""
-"""The creation of the role, if it is missing: roles belong to the whole server."""
 
 
 def quoted(name: str) -> str:
