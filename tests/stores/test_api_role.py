@@ -17,6 +17,7 @@ from duly.stores.postgres.tenants.rls_role import RIGHTS, RIGHTS_OF_LOGIN
 from duly.wiring import open_store
 from tests.make import LANE, LEASE, START, make_new
 from tests.modest import ModestDatabase
+from tests.servers import run, wheel
 
 
 @asynccontextmanager
@@ -152,6 +153,20 @@ async def test_a_right_that_was_lost_is_granted_again_by_the_owner_and_told_to_o
         modest.as_admin(told.sql[0])
         await store.require_rls_role()
         assert await tenants_seen(store, "acme") == {"acme"}
+
+
+async def test_a_database_restored_without_privileges_is_prepared_again(modest: ModestDatabase, tmp_path: Path) -> None:
+    async with ready(modest):
+        pass
+    programs, dump = wheel() / "bin", str(tmp_path / "dump")
+    run([f"{programs}/pg_dump", "--no-privileges", "--format=custom", f"--file={dump}", modest.url], env={})
+    modest.as_admin("DROP SCHEMA duly CASCADE")
+    run([f"{programs}/pg_restore", "--no-privileges", "--exit-on-error", f"--dbname={modest.url}", dump], env={})
+    async with store_on(modest) as store:
+        assert await store.prepare_rls_role() is True
+        assert await tenants_seen(store, "acme") == {"acme"}
+        async with store.begin() as tx:
+            assert await tx.fetchval("SELECT duly.api_roles()") == ["duly_api", modest.role]
 
 
 async def test_functions_of_the_policies_that_are_nobodys_are_granted(modest: ModestDatabase) -> None:
