@@ -56,8 +56,8 @@ MOST_TRIES = 5
 """Attempts to create the role, because another server may be creating it at the same time."""
 
 ADVICE = (
-    "In the database {database}, an administrator has to run this once (a superuser; or, for the role, a user who may "
-    "create roles, and for the rest the owner of the tables). Servers notice it by themselves"
+    "An administrator (a superuser; or a user with CREATEROLE for the role, and the owner of the tables for its "
+    "privileges) has to run this once in the database {database}; servers notice it by themselves"
 )
 
 RIGHTS_OF_ROLE = """
