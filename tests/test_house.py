@@ -193,6 +193,7 @@ def test_a_figure_stands_beside_its_target(figure: Figure, line: str) -> None:
 
 
 MAY_USE_THE_STORE = {
+    "api/access/preparation.py": "prepares the database for requests",
     "api/access/tenancy.py": "makes the verbs of one request, on a store that sees one tenant",
     "api/nouns/system.py": "tells whether the database answers and can be written",
     "cli/migrate.py": "is about the database itself",

@@ -83,3 +83,11 @@ class Preparation:
         except DulyError as error:
             if not isinstance(error, ApiNotReady):  # which is logged already
                 log.warning(Line("api.not_examined", {"error": str(error)}))
+
+
+async def require_one_tenant(duly: Duly) -> None:
+    """Raises ApiNotReady if the database has several tenants with DULY_API_ROLE=off. A role that is not ready is
+    another matter: a server waits for an administrator to prepare it."""
+    if duly.settings.api_role is None:
+        with suppress(StoreUnavailable):  # each request looks again
+            await duly.store.require_rls_role()

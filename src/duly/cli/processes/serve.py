@@ -141,15 +141,14 @@ async def _require_keys(duly: Duly) -> None:
 
 
 async def _require_one_tenant(duly: Duly) -> None:
-    """Refuses to serve several tenants with DULY_API_ROLE=off. A role that is not ready is another matter: the server
-    waits for an administrator to prepare it."""
-    if duly.settings.api_role is None:
-        try:
-            with contextlib.suppress(StoreUnavailable):  # requests are refused as long as there are several
-                await duly.store.require_rls_role()
-        except ApiNotReady as error:
-            await duly.__aexit__()
-            raise Misuse(str(error)) from None
+    """Refuses to serve several tenants without row-level security."""
+    from duly.api.access.preparation import require_one_tenant
+
+    try:
+        await require_one_tenant(duly)
+    except ApiNotReady as error:
+        await duly.__aexit__()
+        raise Misuse(str(error)) from None
 
 
 async def _warn_without_keys(duly: Duly) -> None:
