@@ -303,48 +303,26 @@ async def test_a_key_that_no_timer_can_have_is_not_found(app: Duly, key: str) ->
 # -- whose they are
 
 
-async def test_the_names_of_the_schedules_of_events_take_one_query(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = _questions(app, monkeypatch)
+async def test_an_event_says_the_name_of_its_schedule_also_of_one_that_is_deleted(app: Duly) -> None:
     hourly = await app.schedules.put("hourly", every("1h"), "digest")
     theirs = await app.schedules.put("hourly", every("2h"), "digest", tenant="theirs")
     gone = await app.schedules.put("gone", every("1h"), "digest")
     beside = await app.schedules.trigger("hourly")
-    timer = await app.at(START + HOUR, "digest", key="k")
-    user = await app.users.add(**a_user())
+    backfilled = await app.schedules.backfill("hourly", START - 2 * HOUR, START - HOUR)
+    await app.at(START + HOUR, "digest", key="k")
+    await app.users.add(**a_user())
     await app.schedules.delete("gone")
-    [by_hand] = await keep(app.store, make_event(series="schedule:by-hand", occurrence="1"))
     events = await app.events.find()
     named = {event.id: event.schedule for event in events if event.schedule is not None}
-    by_series = {event.series: event for event in events if event.head}
-    assert named == {
-        by_series[hourly.series].id: "hourly",
-        by_series[theirs.series].id: "hourly",
-        beside.id: "hourly",
+    heads = {
+        event.series: event.id for event in events if event.schedule is not None and event.status is Status.PENDING
     }
-    unnamed = {event.id: event.series for event in events if event.id not in named}
-    assert {gone.series, f"user:{user.id}:birthday", "schedule:by-hand"} <= set(unnamed.values())
-    assert {timer.id, by_hand.id} <= set(unnamed)
-    assert [sorted(ids) for ids in asked] == [sorted([hourly.id, theirs.id, gone.id])]
-
-
-async def test_events_without_schedules_cause_no_query_for_names(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = _questions(app, monkeypatch)
-    await app.users.add(**a_user())
-    await app.at(START + HOUR, "digest")
-    assert {event.schedule for event in await app.events.find()} == {None}
-    assert asked == []
-
-
-def _questions(app: Duly, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
-    asked: list[set[str]] = []
-    answer = app.store.schedule_names
-
-    async def schedule_names(ids: set[str]) -> dict[str, str]:
-        asked.append(ids)
-        return dict(await answer(ids))
-
-    monkeypatch.setattr(app.store, "schedule_names", schedule_names)
-    return asked
+    assert named == {
+        **{event.id: "hourly" for event in events if event.series in (hourly.series, theirs.series)},
+        **{event.id: "gone" for event in events if event.series == gone.series},
+    }
+    assert {beside.id, *backfilled.ids, heads[theirs.series]} <= set(named)
+    assert "gone" in named.values()
 
 
 def test_synchronous_code_is_told_the_names_of_schedules(url: str) -> None:

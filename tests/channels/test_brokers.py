@@ -44,12 +44,15 @@ async def test_a_message_has_the_documented_body_and_headers(
         "data": payload,
         "event": {
             "id": event.id,
+            "key": None,
             "tenant": "acme",
             "due_at": "2026-01-01T00:00:00Z",
             "fired_at": "2026-01-01T00:00:00.020000Z",
             "lateness_seconds": 0.02,
             "attempt": 1,
             "correlation_id": "c1",
+            "schedule": None,
+            "user": None,
         },
     }
     assert message.headers.pop("Content-Type") == "application/json"

@@ -120,7 +120,10 @@ def an_event(**more: Any) -> Event:
 
 EVENTS = [
     an_event(),
-    an_event(key="k", ready=NOON, timezone="Asia/Tokyo", schedule="digest", expires=timedelta(hours=2)),
+    an_event(key="k", ready=NOON, timezone="Asia/Tokyo", expires=timedelta(hours=2)),
+    an_event(series=f"schedule:{ID}", owner="digest", occurrence="2026-01-01T09:00"),
+    an_event(series=f"user:{ID}:birthday", owner="u7", occurrence="2026-01-01"),
+    an_event(series=f"user:{ID}:birthday", occurrence="2026-01-01"),
     an_event(target_json='{"webhook": "https://hooks.example"}', lane="webhook", destination="https://hooks.example"),
     an_event(status=Status.COMPLETED, executed=NOON, claimed=NOON, attempts=1, worker="w", version=2),
     an_event(retry_json='{"max_attempts":5,"base":"1s","factor":1.0,"max":"1m"}', last_error="503", attempts=2),

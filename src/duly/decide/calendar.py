@@ -79,6 +79,7 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         timezone=user.timezone,
         payload_json=str(payload),
         target_json=None if where is None else str(where),
+        owner=user.key,
         via=user.via,  # also where the type has changed the target
     )
 
@@ -165,6 +166,7 @@ _FOLLOWED = (
     "timezone",
     "rule_json",
     "via",
+    "owner",
 )
 """The fields of a head that follow its series."""
 

@@ -27,7 +27,7 @@ class EventType(Protocol):
     @property
     def depends_on(self) -> Collection[str]:
         """The fields of a user that the type reads, such as ``first_name`` or ``attributes.cat``. A change of any other
-        field leaves its events alone; time zone, delivery time and target always matter."""
+        field leaves its events alone; time zone, delivery time, target and key always matter."""
 
     def rule(self, user: User, at: time) -> Rule | None:
         """When the event fires, in the user's local time; None for a user without such an event. *at* is the user's
@@ -40,7 +40,7 @@ class EventType(Protocol):
         """The target of the event; None for the Python handler of this type."""
 
 
-ALWAYS = frozenset({"timezone", "delivery_time", "target"})
+ALWAYS = frozenset({"timezone", "delivery_time", "target", "key"})
 """The fields that every type depends on."""
 
 EPOCH = date(1970, 1, 1)

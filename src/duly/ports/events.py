@@ -1,6 +1,5 @@
 """The store as people's questions about events, and their changes to an event, need it."""
 
-from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -58,9 +57,6 @@ class EventPort(Protocol):
 
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
         """For each lane and status: the number of events, and the oldest due time."""
-
-    async def schedule_names(self, ids: Collection[str]) -> dict[str, str]:
-        """The names of schedules, by id; a deleted schedule is missing."""
 
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         """A schedule by name, not locked."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from duly.decide.retry import DEFAULT, Retry, read_retry
-from duly.records.marks import FromOne, FromZero, Id, Internal, LookedUp, Mark, told
+from duly.records.marks import FromOne, FromZero, Id, Internal, Mark, told
 from duly.records.wire.forms import JsonForm, JsonPart, computed
 from duly.records.wire.retry import RETRY
 from duly.rules.policies import EXPIRES
@@ -82,6 +82,13 @@ def schedule_of(series: str | None) -> str | None:
     return series[len(SCHEDULE) :] if series is not None and series.startswith(SCHEDULE) else None
 
 
+class EventUser(msgspec.Struct, frozen=True):
+    """The user whose calendar event it is."""
+
+    id: Id
+    key: str | None  # the user's id in the caller's own system
+
+
 class Timer(msgspec.Struct, frozen=True):
     """A caller's request for one firing, at an instant or after a delay."""
 
@@ -139,6 +146,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asked: int | None = None  # the order of requests: an older request for the same key must not undo a newer one
     via: str | None = None  # how it was put: see decide/targets/origin.py
     expires: timedelta | None = None
+    owner: str | None = None  # the name of its schedule, or the key of its user
     # The successor of a head: see decide/series/successor.py. Only the claim reads these columns.
     next_state: NextState | None = None
     next_occurrence: str | None = None
@@ -208,7 +216,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     via: Internal[str | None] = None  # how it was put: see decide/targets/origin.py
     expires: timedelta | None = None  # an attempt may begin until this long after the due time
     stop_requested: Annotated[datetime | None, told("When it was asked to stop while it ran")] = None
-    schedule: Annotated[LookedUp[str | None], told("Name of its schedule")] = None  # not set for handlers
+    owner: str | None = None  # the name of its schedule, or the key of its user; its series says which, and has the id
     stop_flag: Annotated[Any, Mark.NOT_STORED, Mark.INTERNAL] = None  # of a handler in a thread: see ``stopping``
 
     @property
@@ -252,6 +260,16 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return user_of(self.series)
 
     @property
+    def user(self) -> EventUser | None:
+        """The user whose calendar event it is, also after the user was deleted; None for other events."""
+        return None if (id := self.user_id) is None else EventUser(id, self.owner)
+
+    @property
+    def schedule(self) -> str | None:
+        """The name of the event's schedule, also after the schedule was deleted; None for other events."""
+        return None if self.schedule_id is None else self.owner
+
+    @property
     def schedule_id(self) -> str | None:
         """The id of the event's schedule; None for other events."""
         return schedule_of(self.series)
@@ -272,13 +290,27 @@ def _lane_read(seen: Any) -> dict[str, str]:
     return {"lane": lane_of(seen.type, msgspec.json.decode(seen.target))}
 
 
+def _whose_read(seen: Any) -> dict[str, str | None]:
+    return {"owner": seen.schedule if seen.user is None else seen.user.key}
+
+
+WHOSE = JsonPart(
+    {
+        "schedule": Annotated[str | None, told("Name of its schedule")],
+        "user": Annotated[EventUser | None, told("The user whose event it is")],
+    },
+    lambda event: {"schedule": event.schedule, "user": event.user},
+    _whose_read,
+)
+
+
 def _lateness_seconds(event: Event) -> float | None:
     return None if (lateness := event.lateness) is None else lateness.total_seconds()
 
 
 EVENT_JSON = JsonForm(
     Event,
-    parts={"lane": JsonPart({}, lambda _: {}, _lane_read), "retry_json": RETRY},
+    parts={"lane": JsonPart({}, lambda _: {}, _lane_read), "retry_json": RETRY, "owner": WHOSE},
     computed=(
         computed(
             Annotated[datetime | None, told("Due time as local time in its zone")], "local_at", lambda one: one.local

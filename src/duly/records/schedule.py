@@ -102,6 +102,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         """The series of this schedule: the content of its events, and their rule."""
         return Series(
             name=self.series,
+            owner=self.name,
             tenant=self.tenant,
             type=self.type,
             rule_json=self.rule_json,

@@ -25,6 +25,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     target_json: str | None = None
     retry_json: str | None = None
     via: str | None = None  # how it was last put: see decide/targets/origin.py
+    owner: str | None = None  # the name of its schedule, or the key of its user
     # Only the series of a schedule has these.
     policies_json: str | None = None
     earlier_json: str | None = None  # its rules before the last edits, while occurrences of them still matter
@@ -77,4 +78,5 @@ def carried(head: Event) -> Series | None:
         target_json=head.target_json,
         retry_json=head.retry_json,
         via=head.via,
+        owner=head.owner,
     )

@@ -1,7 +1,7 @@
 """The statements about schedules, their heads, and held events."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,9 +23,6 @@ class ScheduleQueries(QueryBase):
 
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
         return [self.readers.schedule.read(row) for row in await self.ask("schedules", ids=self.listed(ids))]
-
-    async def schedule_names(self, ids: Collection[str]) -> dict[str, str]:
-        return dict(await self.ask("schedule_names", ids=self.listed(sorted(ids))))
 
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         rows = await self.ask("schedule_named", tenant=tenant, schedule=name)

@@ -51,13 +51,13 @@ class Events:
     @reads
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
         """The event with this id or key. A key names its open event, or else its latest."""
-        return await self._named(_required(await self._find(self._store, id, tenant), id, tenant))
+        return _required(await self._find(self._store, id, tenant), id, tenant)
 
     @reads
     async def by_key(self, key: str, *, tenant: str = "default") -> Event:
         """The timer with this key: the open one, or else the latest."""
         found = await self._with_key(self._store, key, tenant)
-        return await self._named(require_found("event", found, f"with key {key!r:.60}", tenant))
+        return require_found("event", found, f"with key {key!r:.60}", tenant)
 
     @reads
     async def find(
@@ -72,7 +72,7 @@ class Events:
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         found = await self._store.find(await self._spec(spec, tenant), limit=limit, after=before)
-        return await self._all_named(found)
+        return found
 
     @reads
     async def page(
@@ -88,7 +88,7 @@ class Events:
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         page = await self._store.page(await self._spec(spec, tenant), limit=limit, after=before)
-        return page._replace(events=await self._all_named(page.events))
+        return page
 
     @reads
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
@@ -173,7 +173,7 @@ class Events:
             if event.head:
                 await let_go_after(tx, [event])
             moved = require_found("event", await tx.get(event.id), id, tenant)
-        return await here._named(moved)
+        return moved
 
     async def replay(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Event:
         """Retry a dead letter, under the same id, with a fresh count of attempts."""
@@ -190,7 +190,7 @@ class Events:
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
             detail = f"after {event.attempts} attempts: {event.last_error or ''}"
             replayed = await _change(tx, again, "replayed", by, detail)
-        return await here._named(replayed)
+        return replayed
 
     async def discard(
         self,
@@ -206,7 +206,7 @@ class Events:
         async with here._locked(id, tenant) as (tx, event):
             discarded = msgspec.structs.replace(event, status=step(event.status, "discard", f"event {id}"))
             changed = await _change(tx, discarded, "discarded", by, reason)
-        return await here._named(changed)
+        return changed
 
     # -- batches of dead letters
 
@@ -307,22 +307,6 @@ class Events:
         if not is_id(name):
             raise Invalid([no_schedule(name)])
         return which
-
-    async def _named(self, event: Event) -> Event:
-        return (await self._all_named([event]))[0]
-
-    async def _all_named(self, events: list[Event]) -> list[Event]:
-        """The events, each with the name of its schedule if it has one."""
-        of = {id for event in events if (id := event.schedule_id) is not None and is_id(id)}
-        names = await self._store.schedule_names(of) if of else {}
-        if not names:
-            return events
-        return [
-            event
-            if (name := names.get(event.schedule_id or "")) is None
-            else msgspec.structs.replace(event, schedule=name)
-            for event in events
-        ]
 
     def _within(self, transaction: Any) -> "Events":
         """The same verbs in the caller's transaction, if there is one."""

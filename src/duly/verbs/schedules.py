@@ -256,7 +256,7 @@ class Schedules:
             await _note(tx, schedule, "triggered", by, f"event {id}")
             found = await tx.get(id)
         assert found is not None
-        return msgspec.structs.replace(found, schedule=name)
+        return found
 
     async def backfill(
         self,

@@ -85,6 +85,10 @@ def write_task(event: Event) -> BrokerMessage:
         "fired_at": facts.fired_at,
         "attempt": str(facts.attempt),
         "correlation_id": event.correlation_id,
+        "key": event.key,
+        "schedule": event.schedule,
+        "user_id": event.user_id,
+        "user_key": None if event.user is None else event.user.key,
     }
     headers = {f"duly_{name}": value for name, value in said.items() if value is not None}
     return BrokerMessage(event.id, event.payload_json.encode(), headers)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from duly.decide.targets.secrets import signature
-from duly.records.event import Event
+from duly.records.event import Event, EventUser
 from duly.values.instants import write_instant
 
 JSON = "application/json"
@@ -21,12 +21,15 @@ class EventFacts(msgspec.Struct):
     """The facts of an event in the body of a webhook."""
 
     id: str
+    key: str | None
     tenant: str
     due_at: str
     fired_at: str
     lateness_seconds: float
     attempt: int
     correlation_id: str | None
+    schedule: str | None
+    user: EventUser | None
 
 
 class Body(msgspec.Struct):
@@ -47,13 +50,24 @@ def facts_of(event: Event) -> EventFacts:
     late = (fired - event.due).total_seconds()
     return EventFacts(
         event.id,
+        event.key,
         event.tenant,
         write_instant(event.due),
         write_instant(fired),
         late,
         event.attempt,
         event.correlation_id,
+        event.schedule,
+        event.user,
     )
+
+
+def subject_of(event: Event) -> str | None:
+    """What the event is about, as the subject of a CloudEvent: the key of a timer, the name of a schedule, or the key
+    of a user; of a user without a key, the id."""
+    if event.user is not None:
+        return event.user.key or event.user.id
+    return event.key or event.schedule
 
 
 def cloud_body(event: Event) -> bytes:
@@ -73,8 +87,14 @@ def cloud_body(event: Event) -> bytes:
     }
     if event.correlation_id is not None:
         said["correlationid"] = event.correlation_id
-    if event.key is not None:
-        said["subject"] = event.key
+    if (subject := subject_of(event)) is not None:
+        said["subject"] = subject
+    if facts.schedule is not None:
+        said["schedule"] = facts.schedule
+    if facts.user is not None:
+        said["userid"] = facts.user.id
+        if facts.user.key is not None:
+            said["userkey"] = facts.user.key
     return _encode(said)
 
 

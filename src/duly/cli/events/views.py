@@ -218,8 +218,8 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str | Text]]:
         yield "correlation id", event.correlation_id
     if event.schedule is not None:
         yield "schedule", event.schedule
-    if event.user_id is not None:
-        yield "user", event.user_id
+    if event.user is not None:
+        yield "user", event.user.id if event.user.key is None else f"{event.user.key} ({event.user.id})"
     if event.series is not None:
         yield "series", f"{event.series}, occurrence {event.occurrence}" + (", its next event" if event.head else "")
     if event.stands_for > 1:

@@ -210,6 +210,7 @@ def event_of(series: Series, id: str, occurrence: str, *, hold: Hold | None = No
         timezone=series.timezone,
         rule_json=series.carried_rule,
         via=series.via,
+        owner=series.owner,
         expires=series.policies.expires,
         held=hold and hold.reason,
         hold_kind=hold and hold.kind,

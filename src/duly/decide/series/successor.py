@@ -36,8 +36,9 @@ def with_successor(head: NewEvent, series: Series) -> NewEvent:
 
 
 def carrying(head: Event, series: Series) -> NewEvent:
-    """A stored head with its successor. Only its id, due time and successor are to be written."""
-    bare = NewEvent(id=head.id, tenant=head.tenant, type=head.type, lane=head.lane, due=head.due)
+    """A stored head with its successor. Only its id, due time, owner and successor are to be written. (Its owner: a
+    process of the version before plants heads without one.)"""
+    bare = NewEvent(id=head.id, tenant=head.tenant, type=head.type, lane=head.lane, due=head.due, owner=series.owner)
     return msgspec.structs.replace(bare, **_successor(head, series))
 
 

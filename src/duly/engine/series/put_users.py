@@ -79,7 +79,9 @@ async def change_users(
             new = changed_user(old, changes[old.id], how.channels, now)
             fields = changes_of(old, new)
             if fields:
-                follows.append(_wanted(new, concerned(how.types, fields), how, moved="timezone" in fields))
+                follows.append(
+                    _wanted(new, concerned(how.types, fields), how, moved=not fields.isdisjoint({"timezone", "key"}))
+                )
             told[old.id] = ChangedUser(new, fields)
         except Invalid as error:
             told[old.id] = error

@@ -38,7 +38,7 @@ class WantedHeads(NamedTuple):
     user: User
     series: Mapping[str, Series | None]
     known: frozenset[str]  # the event types that are registered here, or were removed
-    moved: bool  # the user has moved to another time zone, which concerns all types
+    moved: bool  # the user has another time zone or key now, which concerns all types
 
 
 class MovedHead(NamedTuple):
@@ -111,13 +111,13 @@ def _by_user(heads: Sequence[Event]) -> dict[str, dict[str, Event]]:
 
 
 def _series(wanted: WantedHeads, heads: Iterable[Event]) -> dict[str, Series | None]:
-    """The wanted series. Series whose types are unknown here are left alone, except that they follow a new time zone,
-    which does not depend on the type."""
+    """The wanted series. Series whose types are unknown here are left alone, except that they follow a new time zone or
+    key, which do not depend on the type."""
     series = dict(wanted.series)
     if wanted.moved:
         for head in heads:
             if head.type not in wanted.known and (found := carried(head)) is not None:
-                series[head.type] = msgspec.structs.replace(found, timezone=wanted.user.timezone)
+                series[head.type] = msgspec.structs.replace(found, timezone=wanted.user.timezone, owner=wanted.user.key)
     return series
 
 

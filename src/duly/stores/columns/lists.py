@@ -70,6 +70,7 @@ OF_SERIES = (
     "hold_kind",
     "gated",
     "rule_json",
+    "owner",
 )
 """Fields that a timer does not have."""
 
@@ -82,10 +83,10 @@ PLANT = Batch(without(columns_of(NewEvent), *OF_TIMERS), computed=("due", "sched
 SUCCEED = Batch(without(PLANT.inserted, "id", "occurrence", "head", "held", "hold_kind", "gated", *OF_SUCCESSORS))
 """The columns that a successor has from the head before it."""
 
-CARRY = Batch(only(columns_of(NewEvent), "id", "due", *OF_SUCCESSORS), kept=("id", "due"))
+CARRY = Batch(only(columns_of(NewEvent), "id", "due", "owner", *OF_SUCCESSORS), kept=("id", "due"))
 REPLAN = Batch(
     (
-        *only(columns_of(NewEvent), "id", "due", "occurrence", "scheduled", *OF_SUCCESSORS),
+        *only(columns_of(NewEvent), "id", "due", "occurrence", "scheduled", "owner", *OF_SUCCESSORS),
         Column("detail", "detail", ColumnKind.TEXT),
     )
 )

@@ -498,9 +498,6 @@ SELECT array_agg(id)::text[] FROM settled HAVING count(*) < :many
 -- name: schedules
 SELECT {s.schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
 
--- name: schedule_names (read)
-SELECT id::text, name FROM duly.schedules WHERE id = ANY (:ids::uuid[])
-
 -- name: schedule_named (read)
 SELECT {s.schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND name = :schedule
 

@@ -329,9 +329,6 @@ RETURNING id
 -- name: schedules
 SELECT {s.schedule} FROM schedules AS s WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 
--- name: schedule_names (read)
-SELECT id, name FROM schedules WHERE id IN (SELECT value FROM json_each(:ids))
-
 -- name: schedule_named (read)
 SELECT {s.schedule} FROM schedules AS s WHERE tenant = :tenant AND name = :schedule
 
