@@ -72,6 +72,8 @@ def stub() -> str:
     classes += [class_of(_class_name(name), own) for name, own in of_duly.items()]
     for name, own in of_client.items():
         shared = of_duly.get(name, [])
+        if not set(map(_name_of, shared)) <= set(map(_name_of, own)):  # a Client has only some of them
+            shared = []
         base = f"({_class_name(name)})" if shared else ""
         classes.append(class_of(f"{_client_class_name(name)}{base}", [one for one in own if one not in shared]))
     properties = [group_property(name, _class_name(name)) for name in of_duly]
@@ -100,8 +102,26 @@ def groups(where: Module, owner: str, names: tuple[str, ...]) -> Iterator[tuple[
 
 
 def signatures(where: Module, group: str, imports: Imports) -> list[str]:
-    public = [one for one in _functions(where.find(group)) if not one.name.startswith("_")]
-    return [written(one, where, imports) for one in public if not _is_for_doors(one)]
+    """The functions of a class, after those of the classes of ours that it is derived from."""
+    node = where.find(group)
+    inherited = [
+        one
+        for base in node.bases
+        if isinstance(base, ast.Name) and where.origins.get(base.id, "").startswith("duly.")
+        for one in _inherited(where.origins[base.id], base.id, imports)
+    ]
+    public = [one for one in _functions(node) if not one.name.startswith("_")]
+    return [*inherited, *(written(one, where, imports) for one in public if not _is_for_doors(one))]
+
+
+def _inherited(where: str, base: str, imports: Imports) -> list[str]:
+    return [] if base == "Group" else signatures(module(where), base, imports)
+
+
+def _name_of(signature: str) -> str:
+    found = re.search(r"def (\w+)", signature)
+    assert found is not None
+    return found[1]
 
 
 def _is_for_doors(function: Function) -> bool:

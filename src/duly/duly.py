@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from duly.channels.brokers.registry import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
-from duly.decide.event_types import EventTypes, shipped
+from duly.decide.event_types import shipped
 from duly.decide.own_checks import Check, CheckedChannels, OwnChecks
 from duly.decide.retry import DEFAULT, Retry
 from duly.engine.destinations.broker_health import tell_what_is_not_served
@@ -18,9 +18,11 @@ from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.schedule import add_timers, put_timer
 from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
+from duly.engine.series.follow_settings import follow_for_a_while, follow_settings
 from duly.engine.series.put_schedule import ScheduleDraft, checked
 from duly.engine.series.put_users import Calendars
 from duly.engine.stopping import signal_handlers
+from duly.engine.upkeep import nothing_to_follow
 from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
@@ -36,6 +38,7 @@ from duly.stores.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
 from duly.values.durations import parse_duration
 from duly.values.instants import read_delay
+from duly.verbs.event_types import SettableEventTypes
 from duly.verbs.events import Events
 from duly.verbs.keys import Keys
 from duly.verbs.requests import Requests
@@ -98,8 +101,9 @@ class Duly:
             transaction_of=self.transaction_of,
         )
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
-        self.event_types = EventTypes(shipped())
-        self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels)
+        self.event_types = SettableEventTypes(shipped(), self.store, self.transaction_of)
+        self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels, self._handlers.lanes)
+        self.event_types.plan_with(self.calendars)
         self.users = Users(self.store, self.calendars, self.transaction_of)
         self.keys = Keys(self.store)
         self.requests = Requests(self.store)
@@ -276,6 +280,7 @@ class Duly:
         worker = self._new_worker(None)
         async with self:
             await self._put_declared()
+            await follow_for_a_while(self.store, self.calendars)
             with _stopping_by_signals(
                 lambda now: worker.stop(now=now), asyncio.get_running_loop() if signals else None
             ):
@@ -427,6 +432,7 @@ class Duly:
             name,
             self.destination_cache,
             timers_only=lanes is not None,
+            follow=nothing_to_follow if lanes is not None else partial(follow_settings, self.store, self.calendars),
         )
 
     async def orphans(self) -> list[Schedule]:

@@ -2,6 +2,7 @@
 
 import random
 import time
+from datetime import datetime
 
 MILLISECOND_NS = 1_000_000
 STEPS_PER_MILLISECOND = 4096  # an id has 12 bits for the fraction of a millisecond
@@ -18,6 +19,11 @@ def new_ids(count: int) -> list[str]:
     these."""
     first = _step()
     return [_written(step, random.getrandbits(62)) for step in range(first, first + count)]
+
+
+def first_id_of(instant: datetime) -> str:
+    """An id that sorts before all that are made from this instant on."""
+    return _written(int(instant.timestamp() * 1000) * STEPS_PER_MILLISECOND, 0)
 
 
 def _step() -> int:

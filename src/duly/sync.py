@@ -45,7 +45,7 @@ class Sync:
     plain ``def`` handler it is open already, because the worker's Duly is."""
 
     VERBS: ClassVar[tuple[str, ...]] = ("at", "after", "put", "add_many", "every", "cancel", "tick")
-    GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "targets", "keys")
+    GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "event_types", "targets", "keys")
 
     def __init__(self, duly: Asynchronous) -> None:
         self._duly = duly
@@ -164,10 +164,9 @@ class Sync:
 
 
 class SyncClient(Sync):
-    """``Client(…).sync``: adds the event types of the server, and the refusals of a Client."""
+    """``Client(…).sync``: adds the refusals of a Client."""
 
     VERBS = (*Sync.VERBS, "on", "schedule", "observe", "run", "stop")
-    GROUPS = (*Sync.GROUPS, "event_types")
 
 
 class SyncGroup:

@@ -7,11 +7,13 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, Unpack
 
+from duly.decide.event_types import EventType, Registered
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview
 from duly.decide.why import Why
 from duly.ports import Added, Page
 from duly.records.api_key import ApiKey, MadeKey, Scope
+from duly.records.calendar.type_settings import TypeChanges, TypeSettings
 from duly.records.event import Event, Timer, TimerOptions
 from duly.records.filters import EventFilter
 from duly.records.history import Entry
@@ -259,6 +261,22 @@ class _Users:
     def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> Refreshed:
         """Update the events of all users to the current event types and delivery time: after a type was added, removed
         or changed."""
+
+class _EventTypes:
+    def register(self, type: Registered) -> Registered:
+        """Adds an event type; also as a decorator of a class that needs no arguments."""
+    def remove(self, name: str) -> None:
+        """Removes an event type."""
+    def removed(self) -> frozenset[str]:
+        """The names of removed types, whose events users lose."""
+    def get(self, name: str) -> EventType: ...
+    def names(self) -> list[str]: ...
+    def settings(self, type: str, *, tenant: str = "default") -> TypeSettings:
+        """What a tenant has set for an event type."""
+    def update(
+        self, type: str, *, tenant: str = "default", transaction: Any = None, **changes: Unpack[TypeChanges]
+    ) -> TypeSettings:
+        """Change a tenant's texts for an event type, by language, and the target of its users without one."""
 
 class _Targets:
     def put(
@@ -509,6 +527,26 @@ class _ClientUsers(_Users):
     def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> NoReturn:
         """Refused over HTTP: event types are defined where Duly runs."""
 
+class _ClientEventTypes(_EventTypes):
+    def list(self) -> builtins.list[KnownType]:
+        """The known event types, in the order of names."""
+    def settings(self, type: str, *, tenant: str | None = None) -> TypeSettings:
+        """What a tenant has set for an event type."""
+    def update(
+        self, type: str, *, tenant: str | None = None, transaction: Any = None, **changes: Unpack[TypeChanges]
+    ) -> TypeSettings:
+        """Change a tenant's texts for an event type, by language, and the target of its users without one."""
+    def register(self, type: Any) -> NoReturn:
+        """Refused over HTTP: an event type is code."""
+    def remove(self, name: str) -> NoReturn:
+        """Refused over HTTP: an event type is code."""
+    def removed(self) -> NoReturn:
+        """Refused over HTTP: types are removed where Duly runs."""
+    def get(self, name: str) -> NoReturn:
+        """Refused over HTTP: an event type is code."""
+    def names(self) -> NoReturn:
+        """Refused over HTTP: call ``list``, which waits for the answer."""
+
 class _ClientTargets(_Targets):
     def put(
         self,
@@ -585,12 +623,6 @@ class _ClientTargets(_Targets):
     def waiting(self, destination: str, *, tenant: str | None = None) -> NoReturn: ...
     def signing_secret(self, url: str, *, tenant: str | None = None) -> NoReturn: ...
 
-class _ClientEventTypes:
-    def list(self) -> builtins.list[KnownType]:
-        """The known event types, in the order of names."""
-    def register(self, type: Any) -> NoReturn:
-        """Refused over HTTP: an event type is code."""
-
 class Sync:
     """Synchronous verbs. Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a
     plain ``def`` handler it is open already, because the worker's Duly is."""
@@ -611,6 +643,8 @@ class Sync:
     def schedules(self) -> _Schedules: ...
     @property
     def users(self) -> _Users: ...
+    @property
+    def event_types(self) -> _EventTypes: ...
     @property
     def targets(self) -> _Targets: ...
     @property
@@ -655,7 +689,7 @@ class Sync:
         """Run everything that is due now, once; return the figures of the pass."""
 
 class SyncClient(Sync):
-    """``Client(…).sync``: adds the event types of the server, and the refusals of a Client."""
+    """``Client(…).sync``: adds the refusals of a Client."""
     @property
     def events(self) -> _ClientEvents: ...
     @property
@@ -663,9 +697,9 @@ class SyncClient(Sync):
     @property
     def users(self) -> _ClientUsers: ...
     @property
-    def targets(self) -> _ClientTargets: ...
-    @property
     def event_types(self) -> _ClientEventTypes: ...
+    @property
+    def targets(self) -> _ClientTargets: ...
     @property
     def keys(self) -> NoReturn: ...
     def at(

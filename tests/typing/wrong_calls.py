@@ -51,4 +51,4 @@ async def synchronous_client(duly: SyncClient) -> None:
     duly.users.add(first_name="Ada", last_name="L", timezone="UTC")  # error: call-arg
     async for _ in duly.events.all():  # error: attr-defined
         pass
-    duly.event_types.names()  # error: attr-defined
+    duly.event_types.plan_with(None)  # error: attr-defined

@@ -15,7 +15,7 @@ from duly.api.access.auth import Authenticate, Authenticator
 from duly.api.access.preview_places import PreviewPlaces
 from duly.api.description.openapi import described_api
 from duly.api.description.operations import Operation
-from duly.api.nouns import events, schedules, system, targets, timers, users
+from duly.api.nouns import event_types, events, schedules, system, targets, timers, users
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
@@ -24,7 +24,9 @@ from duly.duly import Duly
 from duly.observers.metrics import Metrics
 
 OPERATIONS: Sequence[Operation] = [
-    operation for subject in (timers, schedules, users, events, targets, system) for operation in subject.operations.all
+    operation
+    for subject in (timers, schedules, users, event_types, events, targets)
+    for operation in subject.operations.all
 ]
 
 

@@ -14,6 +14,7 @@ from duly import __version__
 from duly.cli import migrate
 from duly.cli.demo import commands as demo_commands
 from duly.cli.doctor import commands as doctor_commands
+from duly.cli.event_types import commands as event_type_commands
 from duly.cli.events import at
 from duly.cli.events import commands as event_commands
 from duly.cli.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_USE
@@ -51,6 +52,7 @@ SUBJECTS = (
     event_commands,
     schedule_commands,
     user_commands,
+    event_type_commands,
     target_commands,
     key_commands,
     migrate,

@@ -1,5 +1,6 @@
 """Imports many users, some thousand in each request. Memory does not grow with their number."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -39,6 +40,7 @@ async def import_users(connection: ServerConnection, rows: Lines, telling: Impor
                 added=done.added + seen.added,
                 changed=done.changed + seen.changed,
                 unchanged=done.unchanged + seen.unchanged,
+                nowhere=dict(Counter(done.nowhere) + Counter(seen.nowhere)),
             )
         done = _told(done, chunk[-1][0], sorted(refused), telling)
     return done

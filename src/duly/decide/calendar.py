@@ -1,6 +1,6 @@
 """The calendar of a user: a series for each event type that applies to the user, and the place of its head."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, time
 from functools import lru_cache
 from typing import Any
@@ -9,10 +9,12 @@ import msgspec
 
 from duly.decide.checks import target_problems, write_json
 from duly.decide.error_text import describe
-from duly.decide.event_types import ALWAYS, EventType
+from duly.decide.event_types import ALWAYS, EventType, default_text, more_payload
 from duly.decide.series.due_head import occurrence_of
 from duly.decide.targets.origin import door_of
+from duly.decide.type_settings import TEXT_DEPENDS_ON, filled, text_for
 from duly.errors import Invalid, Problem
+from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent, series_of
 from duly.records.series import Series
 from duly.records.user import User
@@ -22,13 +24,22 @@ from duly.rules.timetable import stored_timetable
 _encode = msgspec.json.Encoder().encode
 
 
-def calendar(user: User, types: Iterable[EventType], at: time, channels: Collection[str]) -> dict[str, Series]:
+Settings = Mapping[tuple[str, str], TypeSettings]
+"""What tenants have set for event types, by tenant and type."""
+
+NOTHING_SET: Settings = {}
+
+
+def calendar(
+    user: User, types: Iterable[EventType], at: time, channels: Collection[str], settings: Settings = NOTHING_SET
+) -> dict[str, Series]:
     """A user's series by event type; raises Invalid if a type cannot use the user's fields."""
     found: dict[str, Series] = {}
     problems: list[Problem] = []
     for type in types:
         try:
-            series = _series(user, type, user.delivery_time or at, channels)
+            own = settings.get((user.tenant, type.name))
+            series = _series(user, type, user.delivery_time or at, channels, own)
         except Invalid as error:
             problems += [_of_type(type, problem) for problem in error.problems]
         except Exception as error:  # event types of applications may raise anything
@@ -50,24 +61,31 @@ def _of_type(type: EventType, problem: Problem) -> Problem:
 
 def concerned(types: Iterable[EventType], changed: Collection[str]) -> list[EventType]:
     """The event types that depend on any of the changed fields."""
-    return [type for type in types if not ALWAYS.isdisjoint(changed) or not set(type.depends_on).isdisjoint(changed)]
+    return [
+        type
+        for type in types
+        if not ALWAYS.isdisjoint(changed)
+        or not set(type.depends_on).isdisjoint(changed)
+        or (default_text(type) is not None and not TEXT_DEPENDS_ON.isdisjoint(changed))
+    ]
 
 
-def _series(user: User, type: EventType, at: time, channels: Collection[str]) -> Series | None:
+def _series(
+    user: User, type: EventType, at: time, channels: Collection[str], own: TypeSettings | None
+) -> Series | None:
     rule: Any = type.rule(user, at)
     if rule is None:
         return None
     if not hasattr(rule, "placed"):
         raise Invalid([Problem(type.name, f"its event type must return a rule or None, not {rule!r:.50}")])
-    message: Any = type.message(user)
-    if not isinstance(message, str):
-        raise Invalid([Problem(type.name, f"its message must be text, not {message!r:.50}")])
-    payload = write_json({"message": message}, type.name)
-    target = type.target(user)
+    payload = _payload(user, type, own)
+    target, via = type.target(user), user.via
+    if target is None and own is not None:
+        target, via = own.target, own.via
     where = None if target is None else write_json(target, f"{type.name}.target")
     problems = [problem for problem in (payload, where) if isinstance(problem, Problem)]
     if not isinstance(where, Problem):
-        wrong = target_problems(target, door_of(user.via, channels))
+        wrong = target_problems(target, door_of(via, channels))
         problems += [problem._replace(path=f"{type.name}.target") for problem in wrong]
     if problems:
         raise Invalid(problems)
@@ -80,8 +98,24 @@ def _series(user: User, type: EventType, at: time, channels: Collection[str]) ->
         payload_json=str(payload),
         target_json=None if where is None else str(where),
         owner=user.key,
-        via=user.via,  # also where the type has changed the target
+        via=via,  # that of the user also where the type has changed the target
     )
+
+
+def _payload(user: User, type: EventType, own: TypeSettings | None) -> str | Problem:
+    """The message, in the tenant's text for the user's language if one is set, and what the type adds to it."""
+    text = None if own is None or default_text(type) is None else text_for(own.texts, user)
+    message: Any = type.message(user) if text is None else type.message(user, filled(text, user))  # type: ignore[call-arg]
+    if not isinstance(message, str):
+        raise Invalid([Problem(type.name, f"its message must be text, not {message!r:.50}")])
+    more = more_payload(type, user)
+    if more is None:
+        more = {}
+    if not isinstance(more, dict) or not all(isinstance(name, str) for name in more):
+        raise Invalid([Problem(type.name, f"its payload must be an object or None, not {more!r:.50}")])
+    if "message" in more:
+        raise Invalid([Problem(type.name, "its payload must not have a message: the method message returns it")])
+    return write_json({"message": message, **more}, type.name)
 
 
 @lru_cache(maxsize=8192)

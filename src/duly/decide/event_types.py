@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from duly.decide.checks import name_problems
+from duly.decide.type_settings import filled, text_problems
 from duly.decide.users import FIELDS, read_date
 from duly.errors import Invalid, Misuse, NotFound, Problem
 from duly.records.user import User
@@ -37,7 +38,11 @@ class EventType(Protocol):
         """The message in the payload of the event."""
 
     def target(self, user: User) -> dict[str, Any] | None:
-        """The target of the event; None for the Python handler of this type."""
+        """The target of the event. None: the tenant's default target for this type, else its Python handler."""
+
+    # A type may also have a method ``payload(user)``, whose object stands beside the message in the payload. And with
+    # ``default_text``, such as "Hey, {first_name}", tenants can set texts for it: ``message(user, text)`` gets the one
+    # that they have set for the user's language, with the names filled in.
 
 
 ALWAYS = frozenset({"timezone", "delivery_time", "target", "key"})
@@ -77,7 +82,6 @@ class EventTypes:
         del self._types[name]
         self._removed.add(name)
 
-    @property
     def removed(self) -> frozenset[str]:
         """The names of removed types, whose events users lose. Types that were never registered here are left alone:
         they may belong to another program."""
@@ -115,9 +119,11 @@ def _problems(made: Any) -> list[Problem]:
     problems = [problem._replace(path="name") for problem in name_problems("type", getattr(made, "name", None))]
     problems += [
         Problem(method, "must be a method")
-        for method in ("rule", "message", "target")
-        if not callable(getattr(made, method, None))
+        for method in ("rule", "message", "target", "payload")
+        if not callable(getattr(made, method, _usual if method == "payload" else None))
     ]
+    if (text := default_text(made)) is not None:
+        problems += text_problems("default_text", text)
     depends_on = getattr(made, "depends_on", None)
     if isinstance(depends_on, str) or not isinstance(depends_on, Collection):
         return [*problems, Problem("depends_on", "must be names of fields of users")]
@@ -129,6 +135,20 @@ def _problems(made: Any) -> list[Problem]:
     ]
 
 
+def _usual(user: User) -> None:
+    """The payload of a type that adds nothing to its message."""
+
+
+def default_text(type: Any) -> str | None:
+    """The text of a type for which tenants can set others; None if they cannot."""
+    return getattr(type, "default_text", None)
+
+
+def more_payload(type: EventType, user: User) -> Any:
+    """What a type adds to the payload beside the message."""
+    return getattr(type, "payload", _usual)(user)
+
+
 # -- the event types that come with Duly
 
 
@@ -136,6 +156,7 @@ class Birthday:
     """An event on the date of birth, every year."""
 
     name = "birthday"
+    default_text = "Hey, {first_name} {last_name} it's your birthday"
     depends_on = ("first_name", "last_name", "date_of_birth", "leap")
 
     def __init__(self, *, leap: str = "feb28") -> None:
@@ -144,8 +165,8 @@ class Birthday:
     def rule(self, user: User, at: time) -> Rule | None:
         return _yearly(user.date_of_birth.month, user.date_of_birth.day, at, user.leap or self._leap)
 
-    def message(self, user: User) -> str:
-        return f"Hey, {user.first_name} {user.last_name} it's your birthday"
+    def message(self, user: User, text: str | None = None) -> str:
+        return text or filled(self.default_text, user)
 
     def target(self, user: User) -> dict[str, Any] | None:
         return user.target
@@ -155,6 +176,7 @@ class Anniversary:
     """An event on the date of the anniversary, from the following year on."""
 
     name = "anniversary"
+    default_text = "Hey, {first_name} {last_name} it's your anniversary"
     depends_on = ("first_name", "last_name", "anniversary", "leap")
 
     def __init__(self, *, leap: str = "feb28") -> None:
@@ -164,8 +186,8 @@ class Anniversary:
         day = user.anniversary
         return None if day is None else _yearly(day.month, day.day, at, user.leap or self._leap, day.year + 1)
 
-    def message(self, user: User) -> str:
-        return f"Hey, {user.first_name} {user.last_name} it's your anniversary"
+    def message(self, user: User, text: str | None = None) -> str:
+        return text or filled(self.default_text, user)
 
     def target(self, user: User) -> dict[str, Any] | None:
         return user.target
@@ -177,6 +199,7 @@ class Reminder:
     ``{"rule": {"rrule": "FREQ=MONTHLY;BYDAY=1MO", "start": "2027-01-01T09:00:00"}, "message": …}``."""
 
     name = "reminder"
+    default_text = "Hey, {first_name} {last_name} this is your reminder"
     depends_on = ("first_name", "last_name", "attributes.reminder")
 
     def rule(self, user: User, at: time) -> Rule | None:
@@ -197,11 +220,11 @@ class Reminder:
             raise _bad("reminder.rule.start", "is missing: give the first date and time, such as 2027-01-01T09:00:00")
         return rule
 
-    def message(self, user: User) -> str:
+    def message(self, user: User, text: str | None = None) -> str:
         said = user.attributes["reminder"].get("message")
         if said is not None and not isinstance(said, str):
             raise _bad("reminder.message", f"expected text, not {said!r:.50}")
-        return said or f"Hey, {user.first_name} {user.last_name} this is your reminder"
+        return said or text or filled(self.default_text, user)
 
     def target(self, user: User) -> dict[str, Any] | None:
         return user.target
@@ -213,6 +236,7 @@ class Subscription:
     the last day."""
 
     name = "subscription"
+    default_text = "Hey, {first_name} {last_name} your subscription is renewed today"
     depends_on = ("first_name", "last_name", "leap", "attributes.subscription")
 
     def rule(self, user: User, at: time) -> Rule | None:
@@ -230,8 +254,8 @@ class Subscription:
             return rrule(f"FREQ=MONTHLY;BYMONTHDAY={days};BYSETPOS=-1", start=next_month, by_date=True)
         raise _bad("subscription.every", f"must be month or year, not {every!r:.50}")
 
-    def message(self, user: User) -> str:
-        return f"Hey, {user.first_name} {user.last_name} your subscription is renewed today"
+    def message(self, user: User, text: str | None = None) -> str:
+        return text or filled(self.default_text, user)
 
     def target(self, user: User) -> dict[str, Any] | None:
         return user.target

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -45,6 +45,23 @@ class Release:
             await asyncio.sleep(interval.total_seconds())
             with contextlib.suppress(StoreUnavailable):  # the worker's loop reports that
                 await self.once()
+
+
+Follow = Callable[[], Awaitable[bool]]
+"""Makes the events of some users follow what their tenant has set; returns whether there may be more."""
+
+
+async def nothing_to_follow() -> bool:
+    """For a worker that only runs timers."""
+    return False
+
+
+async def follow_every(interval: timedelta, follow: Follow) -> None:
+    while True:
+        await asyncio.sleep(interval.total_seconds())
+        with contextlib.suppress(StoreUnavailable):  # the worker's loop reports that
+            while await follow():  # one transaction after another; each lets other tasks run
+                pass
 
 
 async def sweep(executor: Executor, then: Callable[[], None]) -> None:

@@ -39,7 +39,7 @@ from duly.engine.sleep import LIMITS_RECHECK, NOW, LocalWaker, Sleep
 from duly.engine.stopping import Stopping
 from duly.engine.tally import PassTally
 from duly.engine.tick import run_one_pass
-from duly.engine.upkeep import Release, beside, sweep
+from duly.engine.upkeep import Follow, Release, beside, follow_every, nothing_to_follow, sweep
 from duly.errors import StoreUnavailable
 from duly.ports import Horizon, Route, Waker, WorkerStore
 from duly.records.event import Event
@@ -188,12 +188,13 @@ class Worker:
         destination_cache: DestinationCache | None = None,
         limits: Limits | None = None,
         timers_only: bool = False,  # the lanes have neither heads nor destinations
+        follow: Follow = nothing_to_follow,  # makes events of some users follow what their tenant has set
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._store, self._routes, self._settings, self._signals = store, routes, settings, signals
         self._destination_cache = destination_cache or DestinationCache(store)
         self._limits = Unlimited(settings.concurrency) if timers_only else limits  # instead of destinations'
-        self._timers_only = timers_only
+        self._timers_only, self._follow = timers_only, follow
         self._tally = PassTally(self.name, signals)
         self._waker: Waker = LocalWaker()
         self.stopping = Stopping(settings.shutdown_grace)
@@ -285,7 +286,7 @@ class Worker:
             sweep(executor, lambda: None if ticks else self._tally.look(idle=loop.is_idle)),
             prepare(self._routes, store, settings.poll_interval),
         ]
-        works += [] if ticks else [loop.preload.run()]
+        works += [] if ticks else [loop.preload.run(), follow_every(settings.poll_interval, self._follow)]
         works += [] if self._timers_only else [loop.release.every(settings.poll_interval), destinations.run()]
         try:
             async with beside(works, self.stop):

@@ -66,7 +66,7 @@ from duly.ports.targets import (
 )
 from duly.ports.timers import Added, TimerPort, TimerStore
 from duly.ports.transactions import Clock, Clocked, CreatedEvent, Creations, Health, Notes, Transaction, Waker
-from duly.ports.users import UserHeadPort, UserPort, UserStore, UserTransaction
+from duly.ports.users import TypeSettingsPort, UserHeadPort, UserPort, UserStore, UserTransaction
 
 __all__ = [
     "MOST_VIOLATIONS",
@@ -152,6 +152,7 @@ __all__ = [
     "TimerStore",
     "Transaction",
     "TransactionalChannel",
+    "TypeSettingsPort",
     "UserHeadPort",
     "UserPort",
     "UserStore",

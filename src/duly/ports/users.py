@@ -8,6 +8,7 @@ from typing import Protocol
 from duly.ports.events import EventPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.targets import DestinationReader
+from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent
 from duly.records.user import User
 
@@ -46,6 +47,25 @@ class UserPort(Protocol):
     async def delete_users(self, ids: Sequence[str]) -> None: ...
 
 
+class TypeSettingsPort(Protocol):
+    """Reads and stores what tenants set for event types. Locks are taken on these before users."""
+
+    async def type_settings_of(self, tenants: Sequence[str]) -> list[TypeSettings]: ...
+
+    async def lock_type_settings(self, tenant: str, type: str) -> TypeSettings:
+        """The settings of one type, locked until the transaction ends; empty ones are stored first if there are
+        none."""
+
+    async def put_type_settings(self, settings: TypeSettings) -> None: ...
+
+    async def lock_following(self, types: Sequence[str], tenant: str | None) -> TypeSettings | None:
+        """Settings of these types that events of users do not follow yet, locked; None if there are none, or others
+        have locked them."""
+
+    async def set_following(self, settings: TypeSettings) -> None:
+        """Writes how far the events of users follow."""
+
+
 class UserHeadPort(Protocol):
     """Reads, skips and cancels the heads of users' series."""
 
@@ -65,7 +85,7 @@ class UserHeadPort(Protocol):
         """Cancels all events of users that have not begun; returns their number."""
 
 
-class UserTransaction(UserPort, UserHeadPort, SeriesTransaction, DestinationReader, Protocol):
+class UserTransaction(UserPort, TypeSettingsPort, UserHeadPort, SeriesTransaction, DestinationReader, Protocol):
     """One transaction about users and their events."""
 
 

@@ -1,6 +1,6 @@
 """The results of acts: how many events a replay has changed, which rows an import has refused, and so on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -73,6 +73,15 @@ class Backfilled(msgspec.Struct, frozen=True, rename={"ids": "events"}):
     existing: FromZero
 
 
+def nowhere_to_go(why: str, types: Iterable[str]) -> str:
+    """The warning about events of these types that have neither a target nor a handler."""
+    named = sorted(types)
+    return (
+        f"events of {' and '.join(named)} have nowhere to go: {why}, and this process has no handler; set a "
+        f"target, or a default one: duly event-types update {named[0]} --webhook URL"
+    )
+
+
 class RefusedRow(NamedTuple):
     """A row that was not imported, and its problems."""
 
@@ -97,10 +106,20 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     refused: int = 0
     last: int = 0  # the number of the last row that was processed; the rows before it are stored
     problems: tuple[RefusedRow, ...] = ()  # of the first 1,000 refused rows
+    nowhere: dict[str, int] = {}  # how many added users have events of a type that have nowhere to go, by type
 
     @property
     def rows(self) -> int:
         return self.added + self.changed + self.unchanged + self.refused
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about all added users together."""
+        if not self.nowhere:
+            return ()
+        users = max(self.nowhere.values())
+        whose = "1 added user has" if users == 1 else f"{users:,} added users have"
+        return (nowhere_to_go(f"{whose} no target, and their tenant has no default one for them", self.nowhere),)
 
 
 class Refreshed(NamedTuple):

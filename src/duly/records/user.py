@@ -6,8 +6,8 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from duly.records.etags import user_tag
-from duly.records.marks import Id, Internal, Warnings
-from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, as_raw, computed
+from duly.records.marks import Id, Internal, LookedUp, Warnings
+from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, as_raw
 from duly.rules.zones import zone_warning
 
 
@@ -60,6 +60,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     updated: datetime | None = None
     usual_time: Internal[time | None] = None  # the usual time when the user was planned; kept until a refresh
     via: Internal[str | None] = None  # how its target was put: see decide/targets/origin.py
+    noted: LookedUp[tuple[str, ...]] = ()  # warnings of the act that returns it; not read back
 
     @property
     def target(self) -> dict[str, Any] | None:
@@ -72,8 +73,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about values that are valid, but seldom intended."""
-        return () if (found := zone_warning(self.timezone)) is None else (found,)
+        """Warnings about values that are valid, but seldom intended; of a user who was added or updated, also about
+        events that have nowhere to go."""
+        found = zone_warning(self.timezone)
+        return self.noted if found is None else (found, *self.noted)
 
     @property
     def tag(self) -> str:
@@ -90,6 +93,11 @@ def _attributes(seen: Any) -> dict[str, str | None]:
     return {"attributes_json": None if text == NO_ATTRIBUTES else text}
 
 
+def _noted(seen: Any) -> dict[str, tuple[str, ...]]:
+    """The warnings, except those that follow from the fields."""
+    return {"noted": tuple(one for one in seen.warnings if one != zone_warning(seen.timezone))}
+
+
 USER_JSON = JsonForm(
     User,
     parts={
@@ -97,8 +105,8 @@ USER_JSON = JsonForm(
             {"attributes": Annotated[msgspec.Raw, AN_OBJECT]},
             lambda user: {"attributes": as_raw(user.attributes_json or NO_ATTRIBUTES)},
             _attributes,
-        )
+        ),
+        "noted": JsonPart({"warnings": Warnings}, lambda user: {"warnings": user.warnings}, _noted),
     },
-    computed=(computed(Warnings, "warnings", lambda user: user.warnings),),
 )
 USER_PAGE = USER_JSON.page("Users", "users")

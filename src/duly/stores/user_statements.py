@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from datetime import time
 from typing import Any
 
+from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent, user_of
 from duly.records.user import User
-from duly.stores.columns.lists import USERS
+from duly.stores.columns.lists import PUT_TYPE_SETTINGS, USERS
 from duly.stores.query_base import FIRST_ID, LAST_ID, WITHIN, QueryBase, each
 
 
@@ -63,6 +64,36 @@ class UserQueries(QueryBase):
 
     async def delete_users(self, ids: Sequence[str]) -> None:
         await self.ask("delete_users", ids=self.listed(ids))
+
+    # -- what tenants set for event types
+
+    async def type_settings_of(self, tenants: Sequence[str]) -> list[TypeSettings]:
+        return [
+            self.readers.type_settings.read(row)
+            for row in await self.ask("type_settings_of", tenants=self.listed(sorted(tenants)))
+        ]
+
+    async def lock_type_settings(self, tenant: str, type: str) -> TypeSettings:
+        await self.ask("make_type_settings", tenant=tenant, type=type)
+        [row] = await self.ask("lock_type_settings", tenant=tenant, type=type)
+        return self.readers.type_settings.read(row)
+
+    async def put_type_settings(self, settings: TypeSettings) -> None:
+        await self.ask("put_type_settings", self.batch(PUT_TYPE_SETTINGS, [settings]))
+
+    async def lock_following(self, types: Sequence[str], tenant: str | None) -> TypeSettings | None:
+        rows = await self.ask("lock_following", types=self.listed(types), tenant=tenant)
+        return self.readers.type_settings.read(rows[0]) if rows else None
+
+    async def set_following(self, settings: TypeSettings) -> None:
+        await self.ask(
+            "set_following",
+            tenant=settings.tenant,
+            type=settings.type,
+            follow_at=self.optional_instant(settings.follow_at),
+            follow_after=settings.follow_after,
+            recheck=settings.recheck,
+        )
 
     # -- their heads
 

@@ -2,6 +2,7 @@
 with their number."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -116,6 +117,7 @@ class _Checked(NamedTuple):
     changes: dict[str, _Keyed]  # rows that change existing users, by the users' ids
     unchanged: dict[str, int]
     refused: list[RefusedRow]
+    nowhere: Counter[str]  # types of events that have nowhere to go: how many new users have them
 
 
 class _Import:
@@ -126,7 +128,7 @@ class _Import:
         self.done = Imported()
 
     async def check(self, rows: Sequence[_Keyed]) -> _Checked:
-        now = await self._now()
+        now, how = await self._now(), await self._as_set()
         keys = sorted({keyed.key for keyed in rows if keyed.key is not None})
         known = await self._known(keys) if keys else {}
         users: list[User] = []
@@ -142,7 +144,7 @@ class _Import:
                 fields = _fields(keyed.line)
                 if keyed.key is None or (there := known.get(keyed.key)) is None:
                     user = new_user(fields, id, self._tenant, self._how.channels, now, self._how.at)
-                    heads += first_heads(user, self._how, now)
+                    heads += first_heads(user, how, now)
                     users.append(user)
                     added[id] = keyed.line.number
                 elif changes_of(there, changed_user(there, fields, self._how.channels, now)):
@@ -159,7 +161,11 @@ class _Import:
             users = [user for user in users if user.id in added]
             heads = [head for head in heads if user_of(head.series) in added]
         users.sort(key=lambda user: user.key or "")  # the same lock order in every import
-        return _Checked(rows, users, heads, added, changes, unchanged, refused)
+        nowhere = Counter(type for head in heads for type in how.nowhere([head]))
+        return _Checked(rows, users, heads, added, changes, unchanged, refused, nowhere)
+
+    async def _as_set(self) -> Calendars:
+        return await self._how.as_set(self._store, [self._tenant])
 
     async def _now(self) -> datetime:
         return await self._store.now()
@@ -196,6 +202,7 @@ class _Import:
             added=done.added + len(stored.users),
             changed=done.changed + changed,
             unchanged=done.unchanged + len(stored.unchanged) + len(found) - changed,
+            nowhere=dict(Counter(done.nowhere) + stored.nowhere),
         )
         for id, number in stored.added.items():
             self._telling.stored(StoredRow(number, id, "added"))
@@ -236,6 +243,9 @@ class _Rehearsal(_Import):
     async def _now(self) -> datetime:
         return self._at if self._there is None else await self._there.now()
 
+    async def _as_set(self) -> Calendars:
+        return self._how if self._there is None else await super()._as_set()
+
     async def _missing(self, heads: Sequence[NewEvent]) -> set[Key]:
         return {key for key in map(key_of, heads) if key} if self._there is None else await super()._missing(heads)
 
@@ -245,14 +255,14 @@ class _Rehearsal(_Import):
         return before | stored | {key: self._recent[key] for key in keys if key in self._recent}
 
     async def store(self, checked: _Checked) -> None:
-        now, told = await self._now(), dict[str, ChangedUser | Invalid]()
+        now, how, told = await self._now(), await self._as_set(), dict[str, ChangedUser | Invalid]()
         known = await self._known([keyed.key for keyed in checked.changes.values() if keyed.key is not None])
         for id, keyed in checked.changes.items():
             try:
                 old = known[keyed.key or ""]
                 new = changed_user(old, _fields(keyed.line), self._how.channels, now)
                 fields = changes_of(old, new)
-                self._how.of(new, concerned(self._how.types, fields))
+                how.of(new, concerned(how.types, fields))
                 told[id] = ChangedUser(new, fields)
             except Invalid as error:
                 told[id] = error

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
+import msgspec
+
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
@@ -14,7 +16,7 @@ from duly.ports import PAGE_BYTES, ListPage, UserStore, UserTransaction, page_of
 from duly.records.etags import check_tag
 from duly.records.event import Event
 from duly.records.history import Entry
-from duly.records.results import Imported, Refreshed
+from duly.records.results import Imported, Refreshed, nowhere_to_go
 from duly.records.specs import OfUser
 from duly.records.user import User, UserChanges, UserFields
 from duly.verbs.found import require_found
@@ -40,8 +42,8 @@ class Users:
     ) -> User:
         """Add a user; their events are planned when this returns."""
         async with self._within(transaction) as tx:
-            id = await add_user(tx, fields, tenant, self._how, storable(by))
-            return require_found("user", await tx.user(id), id, None)
+            id, nowhere = await add_user(tx, fields, tenant, self._how, storable(by))
+            return with_warning(require_found("user", await tx.user(id), id, None), nowhere)
 
     @reads
     async def get(self, id: str, *, tenant: str | None = None) -> User:
@@ -92,7 +94,8 @@ class Users:
             told = (await change_users(tx, {id: changes}, self._how, storable(by))).get(id)
             if isinstance(told, Invalid):
                 raise told
-            return require_found("user", await tx.user(id), id, tenant)
+            nowhere = self._how.nowhere(await tx.heads_of_users([id]))
+            return with_warning(require_found("user", await tx.user(id), id, tenant), nowhere)
 
     async def delete(
         self,
@@ -196,6 +199,14 @@ async def _locked(tx: UserTransaction, id: str, tenant: str | None, expected: st
     user = require_found("user", locked[0] if locked else None, id, tenant)  # None: it has just been deleted
     check_tag(f"user {id}", user.tag, expected)
     return user
+
+
+def with_warning(user: User, nowhere: Sequence[str]) -> User:
+    """The user, with a warning if events of these types have nowhere to go."""
+    if not nowhere:
+        return user
+    told = nowhere_to_go(f"the user has no target, tenant {user.tenant!r} has no default target for them", nowhere)
+    return msgspec.structs.replace(user, noted=(told,))
 
 
 def created_entry(user: User) -> list[Entry]:

@@ -13,6 +13,7 @@ from duly.engine.schedule import add_events, put_events
 from duly.ids import new_ids
 from duly.ports import Added, Store
 from duly.records.event import NewEvent, Timer
+from duly.verbs.event_types import SettingVerbs
 from duly.verbs.events import Events
 from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
@@ -44,6 +45,10 @@ class Tenancy:
     @cached_property
     def users(self) -> Users:
         return Users(self._store, self.duly.calendars._replace(channels=self.channels), no_transaction)
+
+    @cached_property
+    def event_types(self) -> SettingVerbs:
+        return SettingVerbs(self._store, self.duly.calendars._replace(channels=self.channels))
 
     @cached_property
     def targets(self) -> Targets:

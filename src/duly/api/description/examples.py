@@ -177,6 +177,8 @@ USER_RESULTS: dict[str, Any] = {
         {"status": "added", "id": _USER, "key": "crm-7", "errors": []},
         {"status": "refused", "id": None, "key": None, "errors": [{"path": "last_name", "message": "is missing"}]},
     ],
+    "nowhere": {},
+    "warnings": [],
 }
 
 TARGET = _told(
@@ -217,6 +219,18 @@ EVENT_TYPES: dict[str, Any] = {
         {"name": "birthday", "source": "calendar", "depends_on": ["date_of_birth", "first_name", "last_name"]},
         {"name": "invoice.overdue", "source": "handler", "depends_on": []},
     ]
+}
+
+TYPE_SETTINGS: dict[str, Any] = {
+    "tenant": "default",
+    "type": "birthday",
+    "default_text": "Hey, {first_name} {last_name} it's your birthday",
+    "texts": {"de": "Alles Gute, {first_name}!", "default": "Happy birthday, {first_name}!"},
+    "target": {"webhook": "https://hooks.example.com/birthdays"},
+    "following": False,
+    "created_at": "2026-11-16T12:00:00Z",
+    "updated_at": "2026-11-16T12:00:00Z",
+    "warnings": [],
 }
 
 METRICS = (

@@ -16,6 +16,7 @@ from duly.api.description.schema_words import (
     choice,
     delay_or_seconds,
     each_maybe,
+    exactly,
     given_cursor,
     given_instant,
     listed,
@@ -34,7 +35,9 @@ from duly.api.description.schema_words import (
 )
 from duly.api.description.target_schemas import new_target, target
 from duly.decide.checks import LONGEST_RETRY, MAX_ATTEMPTS, MOST_LISTED
+from duly.decide.type_settings import DEFAULT, LANGUAGE_TAG, LONGEST_TEXT, MOST_TEXTS, TEXT_FIELDS
 from duly.decide.users import LONGEST_NAME
+from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON
 from duly.records.event import TIMER_SPANS
 from duly.records.schedule import SCHEDULE_JSON
 from duly.rules.yearly import LEAPS
@@ -79,6 +82,17 @@ _user: Mapping[str, Schema] = {
     "leap": maybe(choice(*LEAPS)),
     "target": maybe(target),
     "attributes": maybe({"type": "object", "description": "Attributes for your own event types; at most 64 KB"}),
+}
+
+_FIELD_OF_A_TEXT = "|".join(TEXT_FIELDS)
+_texts: Schema = {
+    "type": "object",
+    "description": "Texts by language, such as `de` or `de-AT`; `default` is for all other languages; null removes one",
+    "propertyNames": {"pattern": exactly(f"{DEFAULT}|{LANGUAGE_TAG}")},
+    "additionalProperties": maybe(
+        text(1, LONGEST_TEXT, pattern=exactly(rf"([^{{}}]|\{{\{{|\}}\}}|\{{({_FIELD_OF_A_TEXT})\}})*"))
+    ),
+    "maxProperties": MOST_TEXTS,
 }
 
 _timer: Mapping[str, Schema] = {
@@ -152,6 +166,17 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "NewUsers": taken({"users": listed(_or_refused("UserRow"), minItems=1, maxItems=MOST_BULK)}, "users"),
     "UserRow": taken(_user, description="A new user, or the changed fields of the user with this key"),
+    "TypeChanges": taken(
+        {
+            "texts": _texts,
+            "target": maybe(target),
+            **{
+                field: {"description": "Read-only; ignored in requests"}
+                for field in TYPE_SETTINGS_JSON.types
+                if field not in ("texts", "target")
+            },
+        }
+    ),
     "NewTarget": new_target,
     "Limits": taken({"concurrency": maybe(whole(1, 10_000)), "rate": maybe(rate)}),
 }

@@ -12,42 +12,18 @@ from starlette.routing import Route
 
 from duly.api.description import examples
 from duly.api.description.docs_page import POLICY, docs_page
-from duly.api.description.operations import DescribedResponse, OpenOperation, Operations
+from duly.api.description.operations import DescribedResponse, OpenOperation
 from duly.api.description.schema_words import choice
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.problems import NO_RIGHT, RETRY_AFTER, problem
-from duly.api.protocol.request import ApiRequest, ApiResponse
+from duly.api.protocol.request import ApiResponse
 from duly.errors import ApiNotReady, DulyError, RightsMissing, StoreUnavailable
 from duly.observers.metrics import Metrics
-from duly.records.event import HANDLER
-from duly.records.wire.answers import KnownTypes
 from duly.signals import StoreDown
-
-operations = Operations("system")
 
 UNAVAILABLE = "the database is not available at the moment"
 READINESS_CACHED_FOR_S = 1.0
 """Seconds for which the result of the database check is cached."""
-
-
-@operations.add(
-    "GET",
-    "/v1/event-types",
-    {200: DescribedResponse("The registered event types", KnownTypes, examples.EVENT_TYPES)},
-)
-async def list_event_types(ask: ApiRequest) -> ApiResponse:
-    """List registered event types: those of users' calendars, and those with handlers here."""
-    duly = ask.own.duly
-    calendar: list[Mapping[str, Any]] = [
-        {"name": type.name, "source": "calendar", "depends_on": sorted(type.depends_on)} for type in duly.event_types
-    ]
-    prefix = f"{HANDLER}:"
-    handlers = [
-        {"name": lane.removeprefix(prefix), "source": "handler", "depends_on": []}
-        for lane in duly.routes()
-        if lane.startswith(prefix)
-    ]
-    return ApiResponse({"event_types": sorted([*calendar, *handlers], key=lambda one: (one["name"], one["source"]))})
 
 
 def _state(word: str) -> tuple[Mapping[str, Any], dict[str, str]]:

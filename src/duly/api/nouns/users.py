@@ -227,4 +227,4 @@ async def import_users(ask: ApiRequest) -> ApiResponse:
         for row, (_, (act, id, problems)) in zip(written, sorted(became.items()), strict=True)
     ]
     counts = {word: getattr(done, word) for word in ("added", "changed", "unchanged", "refused")}
-    return ApiResponse(counts | {"results": results})
+    return ApiResponse(counts | {"results": results, "nowhere": done.nowhere, "warnings": done.warnings})

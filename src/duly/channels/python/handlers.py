@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, KeysView
 from datetime import timedelta
 from typing import Any
 
@@ -124,6 +124,11 @@ class Handlers:
             raise Misuse(f"the handler of {type!r} has a deadline of {deadline}: it must be more than 0")
         channel = AsyncHandler(type, function) if awaits else ThreadHandler(type, function, self._threads)
         self._routes[lane] = Route(channel, deadline, transactional)
+
+    @property
+    def lanes(self) -> KeysView[str]:
+        """The lanes of the handlers; follows those that are registered later."""
+        return self._routes.keys()
 
     def routes(self) -> Iterator[tuple[str, Route]]:
         yield from self._routes.items()

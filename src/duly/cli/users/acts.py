@@ -143,6 +143,8 @@ async def _tell(duly: Duly, user: User, change: str, what: str, invocation: Invo
         return
     console = screen()
     console.print(done_to(user, change, what), soft_wrap=True)
+    for warning in user.noted:
+        note(f"warning: {warning}")
     console.print(planned(user, ahead, await duly.now(), console.width))
     if strangers and change == "changed":
         _tell_of(strangers)

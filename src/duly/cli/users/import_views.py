@@ -9,7 +9,7 @@ from typing import IO, Any, Self, cast
 import msgspec
 from rich.text import Text
 
-from duly.cli.output import brief, print_json, readable, screen
+from duly.cli.output import brief, note, print_json, readable, screen
 from duly.cli.progress import ProgressLine
 from duly.errors import NotFound
 from duly.records.results import Imported, RefusedRow
@@ -67,6 +67,7 @@ class ImportReport:
             counts = {"good": done.rows - done.refused} if dry_run else _counts(done)
             counts |= {"refused": done.refused, "last_line": done.last}
             pace = {"seconds": round(seconds, 3), "users_per_second": round(self._rate(), 1)}
+            counts |= {"nowhere": done.nowhere, "warnings": list(done.warnings)}
             print_json(counts | pace | {"complete": complete, "dry_run": dry_run})
             return
         took = f"in {brief(timedelta(seconds=seconds))}, {self._rate():,.0f} users/s"
@@ -76,6 +77,8 @@ class ImportReport:
             words = (("added", done.added), ("changed", done.changed), ("unchanged", done.unchanged))
             told = ", ".join(f"{count:,} {word}" for word, count in (*words, ("refused", done.refused))) + f" {took}"
         screen().print(told, style="bold")
+        for warning in done.warnings:
+            note(f"warning: {warning}")
         if done.refused and self._errors is not None:
             print(f"refused lines are in {self._errors}", file=sys.stderr)
 

@@ -148,4 +148,5 @@ def _own(head: Event, user: User) -> str:
 
 def done_to(user: User, word: str, what: str = "") -> Text:
     """A line about a user that was changed."""
-    return Text.assemble(f"{word} ", (user.id, "bold"), f"  {full_name(user)}{readable(what)}", warned(user.warnings))
+    beside = [one for one in user.warnings if one not in user.noted]
+    return Text.assemble(f"{word} ", (user.id, "bold"), f"  {full_name(user)}{readable(what)}", warned(beside))

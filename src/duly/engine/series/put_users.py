@@ -1,12 +1,13 @@
 """Stores users together with the heads of their series, in one transaction for any number of users."""
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from duly.decide.calendar import begun, calendar, concerned, first_after
+from duly.decide.calendar import NOTHING_SET, Settings, begun, calendar, concerned, first_after
 from duly.decide.event_types import EventType, EventTypes
 from duly.decide.series.due_head import head_of
 from duly.decide.series.successor import with_successor
@@ -16,8 +17,8 @@ from duly.engine.destinations.target_references import key_of, missing, target_m
 from duly.engine.series.user_heads import WantedHeads, follow
 from duly.errors import Conflict, Invalid
 from duly.ids import new_id
-from duly.ports import UserTransaction
-from duly.records.event import NewEvent
+from duly.ports import TypeSettingsPort, UserTransaction
+from duly.records.event import HANDLER, Event, NewEvent
 from duly.records.series import Series
 from duly.records.user import User
 
@@ -28,10 +29,25 @@ class Calendars(NamedTuple):
     types: EventTypes
     at: time  # the delivery time of users without one of their own
     channels: Collection[str]
+    lanes: Collection[str] = ()  # the lanes of the handlers of this process
+    settings: Settings = NOTHING_SET  # what the tenants have set for event types
 
     def of(self, user: User, types: Iterable[EventType]) -> dict[str, Series]:
         """A user's series by event type; raises Invalid if a type cannot use the user's fields."""
-        return calendar(user, types, user.usual_time or self.at, self.channels)
+        return calendar(user, types, user.usual_time or self.at, self.channels, self.settings)
+
+    async def as_set(self, tx: TypeSettingsPort, tenants: Iterable[str]) -> Self:
+        """The same, with what these tenants have set now. (For users who are there already, to be read after they are
+        locked: who makes their events follow a change locks them after it.)"""
+        found = await tx.type_settings_of(sorted(set(tenants)))
+        return self._replace(settings={(one.tenant, one.type): one for one in found})
+
+    def nowhere(self, heads: Iterable[Event | NewEvent]) -> tuple[str, ...]:
+        """The types of events that have nowhere to go: without a target, and without a handler in this process."""
+        prefix = f"{HANDLER}:"
+        return tuple(
+            sorted({head.type for head in heads if head.lane.startswith(prefix) and head.lane not in self.lanes})
+        )
 
 
 class ChangedUser(NamedTuple):
@@ -52,17 +68,21 @@ def first_heads(user: User, how: Calendars, now: datetime) -> list[NewEvent]:
     return heads
 
 
-async def add_user(tx: UserTransaction, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str) -> str:
-    """Stores a new user with its first heads; returns the user's id."""
+async def add_user(
+    tx: UserTransaction, fields: Mapping[str, Any], tenant: str, how: Calendars, by: str
+) -> tuple[str, tuple[str, ...]]:
+    """Stores a new user with its first heads; returns the user's id, and the types of events that have nowhere to
+    go."""
     now = await tx.now()
     user = new_user(fields, new_id(), tenant, how.channels, now, how.at)
+    how = await how.as_set(tx, [tenant])
     heads = first_heads(user, how, now)
     if gone := await missing(tx, map(key_of, heads)):
         raise Invalid(targets_missing(heads, gone))
     if not await tx.add_users([user], heads, by):
         raise Conflict(f"there is a user with the key {user.key!r} already: update that one, or choose another key")
     tx.tell_created(heads)
-    return user.id
+    return user.id, how.nowhere(heads)
 
 
 async def change_users(
@@ -73,6 +93,7 @@ async def change_users(
     told: dict[str, ChangedUser | Invalid] = {}
     follows: list[WantedHeads] = []
     users = await tx.lock_users(list(changes))
+    how = await how.as_set(tx, [user.tenant for user in users])
     now = await tx.now()
     for old in users:
         try:
@@ -122,7 +143,9 @@ async def refresh_users(
     refused: dict[str, Invalid] = {}
     follows: list[WantedHeads] = []
     stale: list[str] = []
-    for user in await tx.lock_users(ids):
+    users = await tx.lock_users(ids)
+    how = await how.as_set(tx, [user.tenant for user in users])
+    for user in users:
         try:
             current = msgspec.structs.replace(user, usual_time=how.at)
             follows.append(_wanted(current, how.types, how, moved=False))
@@ -135,10 +158,22 @@ async def refresh_users(
     return await follow(tx, follows, await tx.now(), by), refused
 
 
+async def follow_users(tx: UserTransaction, ids: Sequence[str], type: EventType, how: Calendars, by: str) -> None:
+    """Updates the heads of one event type to what the tenants of these users have set for it. A user whom the type can
+    no longer use is left as is."""
+    follows: list[WantedHeads] = []
+    users = await tx.lock_users(ids)
+    how = await how.as_set(tx, [user.tenant for user in users])
+    for user in users:
+        with contextlib.suppress(Invalid):
+            follows.append(_wanted(user, [type], how, moved=False))
+    await follow(tx, follows, await tx.now(), by)
+
+
 def _wanted(user: User, types: Iterable[EventType], how: Calendars, *, moved: bool) -> WantedHeads:
     asked = list(types)
-    series: dict[str, Series | None] = dict.fromkeys((*how.types.removed, *(type.name for type in asked)))
-    return WantedHeads(user, series | how.of(user, asked), how.types.removed.union(how.types.names()), moved)
+    series: dict[str, Series | None] = dict.fromkeys((*how.types.removed(), *(type.name for type in asked)))
+    return WantedHeads(user, series | how.of(user, asked), how.types.removed().union(how.types.names()), moved)
 
 
 async def _refuse_taken_keys(tx: UserTransaction, changed: Sequence[ChangedUser]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from duly.decide.series.preview import Preview
 from duly.records.event import EVENT_JSON
 from duly.records.history import ENTRY_JSON
-from duly.records.marks import FromZero, Id
+from duly.records.marks import FromOne, FromZero, Id, Warnings
 from duly.records.results import Discarded, Replayed
 from duly.records.schedule import SCHEDULE_JSON
 from duly.records.target import TARGET_JSON
@@ -73,6 +73,8 @@ class UserResults(msgspec.Struct, frozen=True):
     unchanged: FromZero
     refused: FromZero
     results: list[UserResult]
+    nowhere: dict[str, FromOne]  # how many added users have events that have nowhere to go, by type of event
+    warnings: Warnings
 
 
 class KnownType(msgspec.Struct, frozen=True):

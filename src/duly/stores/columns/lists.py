@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.records.api_key import ApiKey
+from duly.records.calendar.type_settings import TypeSettings
 from duly.records.columns import Column, ColumnKind, ColumnList, columns_of, only, without
 from duly.records.event import Event, NewEvent, Status
 from duly.records.history import Entry
@@ -100,6 +101,7 @@ RESHAPE = Batch(
     kept=("id",),
 )
 USERS = Batch(without(columns_of(User), "created", "created_by", "updated"), kept=("id", "tenant"))
+PUT_TYPE_SETTINGS = Batch(without(columns_of(TypeSettings), "created", "updated"), kept=("tenant", "type"))
 PUT_SCHEDULE = Batch(without(columns_of(Schedule), "created", "updated"), kept=("id", "tenant", "name"))
 PUT_TARGET = Batch(without(columns_of(Target), "created", "updated"), kept=("id", "tenant", "name"))
 ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash", ColumnKind.TEXT)))
@@ -113,6 +115,7 @@ BATCHES = {
     "carry": CARRY,
     "replan": REPLAN,
     "users": USERS,
+    "put_type_settings": PUT_TYPE_SETTINGS,
     "put_schedule": PUT_SCHEDULE,
     "put_target": PUT_TARGET,
     "add_key": ADD_KEY,
@@ -126,6 +129,7 @@ LISTS = {
     "entry": columns_of(Entry),
     "schedule": columns_of(Schedule),
     "user": columns_of(User),
+    "type_settings": columns_of(TypeSettings),
     "target": columns_of(Target),
     # Tenant and destination are selected from the parameters or the target: there may be no row of the destination.
     "known": without(columns_of(Known), "tenant", "destination"),

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from duly.records.api_key import ApiKey
+from duly.records.calendar.type_settings import TypeSettings
 from duly.records.columns import Column, ColumnList, columns_of
 from duly.records.event import Event
 from duly.records.history import Entry
@@ -106,6 +107,7 @@ class RowReaders:
         self.entry = row_reader(Entry, sql)
         self.schedule = row_reader(Schedule, sql)
         self.user = row_reader(User, sql)
+        self.type_settings = row_reader(TypeSettings, sql)
         self.target = row_reader(Target, sql)
         self.known = row_reader(Known, sql)
         self.api_key = row_reader(ApiKey, sql)

@@ -101,3 +101,32 @@ WITH picked AS MATERIALIZED (
     SELECT id, {now}, 'cancelled', :by, version, :detail FROM e
 )
 SELECT id::text FROM e
+
+-- name: type_settings_of (read)
+SELECT {t.type_settings} FROM duly.type_settings AS t WHERE tenant = ANY (:tenants::text[])
+
+-- name: make_type_settings
+-- Made before they are locked and read: two first changes at once must not overwrite each other.
+INSERT INTO duly.type_settings (tenant, type, texts, recheck, created, updated)
+VALUES (:tenant::text, :type::text, '{}', false, {now}, {now}) ON CONFLICT DO NOTHING
+RETURNING tenant
+
+-- name: lock_type_settings
+SELECT {t.type_settings} FROM duly.type_settings AS t WHERE tenant = :tenant AND type = :type FOR UPDATE
+
+-- name: put_type_settings
+INSERT INTO duly.type_settings ({put_type_settings columns}, created, updated)
+SELECT {put_type_settings columns}, {now}, {now} FROM {put_type_settings rows} WHERE true
+ON CONFLICT (tenant, type) DO UPDATE SET {put_type_settings from excluded}, updated = excluded.updated
+RETURNING tenant
+
+-- name: lock_following
+-- The settings whose change the events of users have followed least recently, of types that are known here.
+SELECT {t.type_settings} FROM duly.type_settings AS t
+WHERE follow_at <= {now} AND type = ANY (:types::text[]) AND tenant = coalesce(:tenant::text, tenant)
+ORDER BY follow_at LIMIT 1 FOR UPDATE SKIP LOCKED
+
+-- name: set_following
+UPDATE duly.type_settings SET follow_at = :follow_at::timestamptz, follow_after = :follow_after::text, recheck = :recheck::boolean
+WHERE tenant = :tenant AND type = :type
+RETURNING tenant

@@ -78,3 +78,32 @@ WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0;
 UPDATE events SET status = 'CANCELLED', head = 0, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL
 WHERE id IN (SELECT e.id FROM {of_users} WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0)
 RETURNING id
+
+-- name: type_settings_of (read)
+SELECT {type_settings} FROM type_settings WHERE tenant IN (SELECT value FROM json_each(:tenants))
+
+-- name: make_type_settings
+-- Made before they are locked and read: two first changes at once must not overwrite each other.
+INSERT INTO type_settings (tenant, type, texts, recheck, created, updated)
+VALUES (:tenant, :type, '{}', false, :now, :now) ON CONFLICT DO NOTHING
+RETURNING tenant
+
+-- name: lock_type_settings
+SELECT {type_settings} FROM type_settings WHERE tenant = :tenant AND type = :type
+
+-- name: put_type_settings
+INSERT INTO type_settings ({put_type_settings columns}, created, updated)
+SELECT {put_type_settings columns}, :now, :now FROM {put_type_settings rows} WHERE true
+ON CONFLICT (tenant, type) DO UPDATE SET {put_type_settings from excluded}, updated = excluded.updated
+RETURNING tenant
+
+-- name: lock_following
+-- The settings whose change the events of users have followed least recently, of types that are known here.
+SELECT {type_settings} FROM type_settings
+WHERE follow_at <= :now AND type IN (SELECT value FROM json_each(:types)) AND tenant = coalesce(:tenant, tenant)
+ORDER BY follow_at LIMIT 1
+
+-- name: set_following
+UPDATE type_settings SET follow_at = :follow_at, follow_after = :follow_after, recheck = :recheck
+WHERE tenant = :tenant AND type = :type
+RETURNING tenant

@@ -22,6 +22,7 @@ RIGHTS = {
     "history": ("SELECT",),
     "schedules": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "users": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "type_settings": ("SELECT", "INSERT", "UPDATE"),
     "targets": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "requests": ("SELECT", "INSERT", "UPDATE"),

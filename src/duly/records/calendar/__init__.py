@@ -1,0 +1,1 @@
+"""What users' calendars are planned from, beside users and event types."""
