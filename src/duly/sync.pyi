@@ -224,8 +224,15 @@ class _Users:
     def get(self, id: str, *, tenant: str | None = None) -> User: ...
     def by_key(self, key: str, *, tenant: str = "default") -> User:
         """The user with this key, which is their id in the caller's own system."""
-    def list(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> builtins.list[User]:
-        """The users, the newest first."""
+    def list(
+        self,
+        *,
+        tenant: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> builtins.list[User]:
+        """The users, the newest first; with *attributes* such as ``{"plan": "pro"}``, only those who have them."""
     def update(
         self,
         id: str,

@@ -139,3 +139,25 @@ async def test_a_list_of_large_users_takes_several_pages_and_is_complete(
     assert [user.id for user in await client.users.list(limit=9)] == newest_first[:9]
     assert [user.id for user in await client.users.list(limit=9, after=newest_first[8])] == newest_first[9:]
     assert [user.id async for user in client.users.all()] == newest_first
+
+
+async def test_settings_of_event_types_are_what_python_has(app: Duly, client: Client) -> None:
+    user = await client.users.add(**ADA, key="u7", attributes={"language": "de", "n": 42})
+    assert user.warnings[0].startswith("events of birthday have nowhere to go")
+    texts, target = {"de": "Alles Gute, {first_name}!"}, {"webhook": "https://crm.example"}
+    settings = await client.event_types.update("birthday", texts=texts, target=target)
+    assert (settings.texts, settings.target, settings.following) == (texts, target, False)
+    assert (await app.event_types.settings("birthday")).texts == texts
+    assert (await client.event_types.settings("birthday")) == settings
+    [birthday] = await client.users.ahead(user.id)
+    assert (birthday.payload, birthday.user) == (
+        {"message": "Alles Gute, Ada!"},
+        (await app.users.ahead(user.id))[0].user,
+    )
+    assert [one.key for one in await client.users.list(attributes={"n": 42})] == ["u7"]
+    assert await client.users.list(attributes={"n": "42"}) == []
+    with pytest.raises(NotFound, match="there is no event type"):
+        await client.event_types.settings("brithday")
+    done = await client.users.import_([ADA | {"key": f"i{n}", "anniversary": "2020-05-01"} for n in range(3)])
+    assert done.nowhere == {"anniversary": 3}
+    assert len(done.warnings) == 1

@@ -156,17 +156,17 @@ def test_a_rule_that_cannot_be_written_down_is_told_with_its_types_name() -> Non
 @pytest.mark.parametrize(
     ("changed", "names"),
     [
-        ({"key"}, []),
         ({"attributes", "attributes.dog"}, []),
         ({"attributes", "attributes.cat"}, ["custom"]),
         ({"attributes", "attributes.reminder"}, ["reminder"]),
         ({"first_name"}, ["birthday", "anniversary", "reminder"]),
+        ({"attributes", "attributes.language"}, ["birthday", "anniversary", "reminder"]),
         ({"date_of_birth"}, ["birthday"]),
         ({"anniversary"}, ["anniversary"]),
         ({"leap"}, ["birthday", "anniversary"]),
         *(
             ({field}, ["birthday", "anniversary", "reminder", "custom"])
-            for field in ("timezone", "delivery_time", "target")
+            for field in ("timezone", "delivery_time", "target", "key")
         ),
     ],
 )

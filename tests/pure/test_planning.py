@@ -53,6 +53,7 @@ def test_a_timer_becomes_an_event() -> None:
         "hold_kind": None,
         "gated": False,
         "rule_json": None,
+        "owner": None,
         **dict.fromkeys(OF_SUCCESSORS),
     }
 

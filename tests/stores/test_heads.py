@@ -36,6 +36,7 @@ async def test_a_planted_head_is_the_head_of_its_series(store: AnyStore) -> None
         series=schedule.series,
         occurrence="2026-01-01T01:00:00Z",
         head=True,
+        owner=schedule.name,
         created=START,
     )
     assert await store.head("schedule:other") is None

@@ -37,13 +37,14 @@ async def up_to(
     reads: PageForm[R],
     *,
     after: str | None = None,
+    filters: Mapping[str, str] | None = None,
 ) -> list[R]:
     """At most *limit* items of a list, from as many pages as necessary: a page of large items has fewer of them than
     requested."""
-    page = await one_page(connection, path, reads, limit=limit, after=after)
+    page = await one_page(connection, path, reads, limit=limit, after=after, filters=filters)
     found = page.items
     while page.next_cursor is not None and len(found) < limit:
-        query = {"limit": str(limit - len(found)), "cursor": page.next_cursor}
+        query = {**(filters or {}), "limit": str(limit - len(found)), "cursor": page.next_cursor}
         page = await connection.ask("GET", path, reads=reads, query=query)
         found += page.items
     return found

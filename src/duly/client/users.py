@@ -12,6 +12,7 @@ from duly.client.import_users import import_users
 from duly.client.paging import all_pages, up_to, whole_history
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
+from duly.decide.attribute_filters import PREFIX, attribute_filters, write_attribute
 from duly.decide.checks import check_id, name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_PAGE, Event
@@ -50,12 +51,19 @@ class Users(Group):
         raise NotFound(f"there is no user with the key {key!r:.60}")
 
     async def list(
-        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
+        self,
+        *,
+        tenant: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: str | None = None,
     ) -> builtins.list[User]:
-        """The users, the newest first. For the next page, *after* is the last id of this one."""
+        """The users, the newest first; with *attributes* such as ``{"plan": "pro"}``, only those who have them. For the
+        next page, *after* is the last id of this one."""
         self._check(tenant)
         before = None if after is None else check_id(after, A_USERS, "after")
-        return await up_to(limit, self._connection, place("users"), USER_PAGE, after=before)
+        filters = {f"{PREFIX}{'.'.join(one.path)}": write_attribute(one.value) for one in attribute_filters(attributes)}
+        return await up_to(limit, self._connection, place("users"), USER_PAGE, after=before, filters=filters)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[User]:
         """Every user, the newest first."""

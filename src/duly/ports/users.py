@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import time
 from typing import Protocol
 
+from duly.decide.attribute_filters import AttributeFilter
 from duly.ports.events import EventPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.targets import DestinationReader
@@ -23,10 +24,16 @@ class UserPort(Protocol):
     async def users_by_keys(self, tenant: str, keys: Sequence[str]) -> list[User]: ...
 
     async def list_users(
-        self, tenant: str | None, *, before: str | None, limit: int, within: int | None = None
+        self,
+        tenant: str | None,
+        *,
+        before: str | None,
+        limit: int,
+        within: int | None = None,
+        having: Sequence[AttributeFilter] = (),
     ) -> list[User]:
-        """The users of a tenant, or of all tenants, newest first, with ids less than *before*. CutShort if they do not
-        fit into *within* bytes."""
+        """The users of a tenant, or of all tenants, newest first, with ids less than *before*, *having* attributes.
+        CutShort if they do not fit into *within* bytes."""
 
     async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:
         """The ids of users, oldest first, greater than *after*."""

@@ -5,14 +5,22 @@ from collections.abc import Sequence
 from datetime import time
 from typing import Any
 
+from duly.decide.attribute_filters import AttributeFilter
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent, user_of
 from duly.records.user import User
+from duly.stores.attributes import having_attributes
 from duly.stores.columns.lists import PUT_TYPE_SETTINGS, USERS
+from duly.stores.queries import Query
 from duly.stores.query_base import FIRST_ID, LAST_ID, WITHIN, QueryBase, each
 
 
 class UserQueries(QueryBase):
+    dialect: str
+
+    @abstractmethod
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]: ...
+
     @abstractmethod
     async def plant(self, events: Sequence[NewEvent]) -> set[str]: ...
 
@@ -31,12 +39,22 @@ class UserQueries(QueryBase):
         ]
 
     async def list_users(
-        self, tenant: str | None, *, before: str | None, limit: int, within: int | None = None
+        self,
+        tenant: str | None,
+        *,
+        before: str | None,
+        limit: int,
+        within: int | None = None,
+        having: Sequence[AttributeFilter] = (),
     ) -> list[User]:
         bounds: dict[str, Any] = {"before": before or LAST_ID, "limit": limit, WITHIN: within}
-        rows = await (
-            self.ask("list_users", **bounds) if tenant is None else self.ask("list_users_of", tenant=tenant, **bounds)
+        query, parameters = (
+            self.statement("list_users", **bounds)
+            if tenant is None
+            else self.statement("list_users_of", tenant=tenant, **bounds)
         )
+        where, values = having_attributes(having, self.dialect)
+        rows = await self.run(Query(query.name, query.sql.replace("{where}", where), query.reads), parameters | values)
         return each(self.readers.user.read, rows)
 
     async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:

@@ -1,12 +1,13 @@
 """The verbs of users: add, list, change, delete, import. Each changes the users' events in the same transaction."""
 
 import builtins
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 import msgspec
 
+from duly.decide.attribute_filters import attribute_filters
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
@@ -18,7 +19,7 @@ from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.results import Imported, Refreshed, nowhere_to_go
 from duly.records.specs import OfUser
-from duly.records.user import User, UserChanges, UserFields
+from duly.records.user import Notes, User, UserChanges, UserFields
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
 from duly.verbs.import_users import ImportObserver, Lines, import_users, rehearse
@@ -58,21 +59,35 @@ class Users:
 
     @reads
     async def list(
-        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None
+        self,
+        *,
+        tenant: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: str | None = None,
     ) -> builtins.list[User]:
-        """The users, the newest first. For the next page, *after* is the last id of this one."""
+        """The users, the newest first; with *attributes* such as ``{"plan": "pro"}``, only those who have them. For the
+        next page, *after* is the last id of this one."""
         check_page(limit)
-        before = None if after is None else check_id(after, A_USERS, "after")
-        return await self._store.list_users(tenant, before=before, limit=limit)
+        before, having = None if after is None else check_id(after, A_USERS, "after"), attribute_filters(attributes)
+        return await self._store.list_users(tenant, before=before, limit=limit, having=having)
 
     @for_doors
     @reads
-    async def page(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> ListPage[User]:
+    async def page(
+        self,
+        *,
+        tenant: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> ListPage[User]:
         """A page of users, the newest first, limited in bytes as well. For the next page, *after* is the last id of
         this one."""
         check_page(limit)
-        before = None if after is None else check_id(after, A_USERS, "after")
-        return page_of(await self._store.list_users(tenant, before=before, limit=limit + 1, within=PAGE_BYTES), limit)
+        before, having = None if after is None else check_id(after, A_USERS, "after"), attribute_filters(attributes)
+        found = await self._store.list_users(tenant, before=before, limit=limit + 1, within=PAGE_BYTES, having=having)
+        return page_of(found, limit)
 
     async def update(
         self,
@@ -206,7 +221,7 @@ def with_warning(user: User, nowhere: Sequence[str]) -> User:
     if not nowhere:
         return user
     told = nowhere_to_go(f"the user has no target, tenant {user.tenant!r} has no default target for them", nowhere)
-    return msgspec.structs.replace(user, noted=(told,))
+    return msgspec.structs.replace(user, noted=Notes((told,)))
 
 
 def created_entry(user: User) -> list[Entry]:

@@ -40,7 +40,7 @@ REFUSED_BEFORE_ROUTING = (400, 408, 431)
 operation is known."""
 
 _PARAMETER = re.compile(r"{(\w+)}")
-_PATH_SCHEMAS: Mapping[str, Schema] = {"key": name("key"), "name": name("name"), "id": uuid}
+_PATH_SCHEMAS: Mapping[str, Schema] = {"key": name("key"), "name": name("name"), "id": uuid, "type": name("type")}
 _TARGETS = "/v1/targets/"
 
 

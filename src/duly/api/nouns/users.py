@@ -16,6 +16,7 @@ from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_o
 from duly.api.protocol.problems import errors_of
 from duly.api.protocol.query_string import RequestedPage, id_place
 from duly.api.protocol.request import ApiRequest, ApiResponse
+from duly.decide.attribute_filters import LONGEST_VALUE, PREFIX, attribute_filters, read_attribute
 from duly.decide.checks import name_problems
 from duly.decide.users import FIELDS, changed_user, new_user
 from duly.errors import Invalid, NotFound, Problem
@@ -98,17 +99,39 @@ async def _fields(
     "GET",
     "/v1/users",
     {200: DescribedResponse("A page, newest first", USER_PAGE.struct, examples.page("users", examples.USER))},
-    query={"key": name("key", description="Only the user with this key"), **PAGING_BY_ID},
+    query={
+        "key": name("key", description="Only the user with this key"),
+        f"{PREFIX}language": {
+            "type": "string",
+            "maxLength": LONGEST_VALUE,
+            "pattern": "^[^\\u0000]*$",
+            "description": "Only users with this attribute, or any other by its name or dotted path: "
+            "`attributes.plan=pro`, `attributes.address.city=Graz`. A number, true or false matches that value and its "
+            "text; text in double quotes matches text only",
+        },
+        **PAGING_BY_ID,
+    },
 )
 async def list_users(ask: ApiRequest) -> ApiResponse:
     """List users."""
     page = RequestedPage(ask.query, id_place)
     problems = [*page.problems, *(name_problems("key", ask.query["key"]) if "key" in ask.query else ())]
+    having = {
+        asked.removeprefix(PREFIX): read_attribute(value)
+        for asked, value in ask.query.items()
+        if asked.startswith(PREFIX)
+    }
+    try:
+        attribute_filters(having)
+    except Invalid as error:
+        problems += error.problems
+    if having and "key" in ask.query:
+        problems.append(Problem("key", "cannot be used together with attributes: it names one user"))
     if problems:
         raise Invalid(problems)
     if "key" in ask.query:
         return page_of(ask, page, "users", await _by_key(ask), USER_JSON.write, None)
-    found = await ask.own.users.page(tenant=ask.tenant, limit=page.limit, after=page.after)
+    found = await ask.own.users.page(tenant=ask.tenant, attributes=having, limit=page.limit, after=page.after)
     return page_of_these(ask, page, "users", found, USER_JSON.write, lambda user: user.id)
 
 

@@ -18,11 +18,12 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 
 def read_query(items: Iterable[tuple[str, str]], known: Mapping[str, Any]) -> tuple[dict[str, str], list[Problem]]:
     """The parameters, each at most once. A repeated or unknown parameter is a problem, because it would be
-    misunderstood."""
+    misunderstood. A known name with a dot stands for all with the same beginning, such as ``attributes.plan``."""
+    beginnings = tuple(f"{name.partition('.')[0]}." for name in known if "." in name)
     query: dict[str, str] = {}
     problems = []
     for name, value in items:
-        if name not in known:
+        if name not in known and not (beginnings and name.startswith(beginnings)):
             allowed = ", ".join(known) or "none here"
             problems.append(Problem(f"query.{name}"[:60], f"is unknown; known: {allowed}"))
         elif name in query:

@@ -13,6 +13,8 @@ from duly.cli.users import acts, import_file
 from duly.cli.users.acts import Tenant
 from duly.cli.users.names import find_user
 from duly.cli.users.views import UserContext, one_user, table
+from duly.decide.attribute_filters import read_attribute
+from duly.errors import Misuse
 from duly.records.event import EVENT_JSON, Event
 from duly.records.history import ENTRY_JSON
 from duly.records.user import USER_JSON
@@ -33,6 +35,13 @@ def register(commands: App) -> None:
 def list_(
     *,
     tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
+    attribute: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Only with this attribute, such as plan=pro or address.city=Graz; may be repeated",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     limit: Annotated[int, how_many(20)] = 20,
     after: Annotated[str | None, Parameter(help="Next page: the last id of the previous page", metavar="ID")] = None,
     columns: Columns = None,
@@ -40,13 +49,28 @@ def list_(
 ) -> None:
     """List users, newest first, each with the next event in the user's local time."""
     check_after(after, "a user's")
-    asyncio.run(_list(tenant, limit, after, check_columns(USER_JSON, columns), invocation))
+    which: dict[str, Any] = {"tenant": tenant, "attributes": _having(attribute or [])}
+    asyncio.run(_list(which, limit, after, check_columns(USER_JSON, columns), invocation))
 
 
-async def _list(tenant: str | None, limit: int, after: str | None, columns: list[str], invocation: Invocation) -> None:
+def _having(written: list[str]) -> dict[str, Any]:
+    having: dict[str, Any] = {}
+    for one in written:
+        name, equals, value = one.partition("=")
+        if not name or not equals:
+            raise Misuse(f"--attribute {one!r:.50} is not possible: expected NAME=VALUE, such as plan=pro")
+        if name in having:
+            raise Misuse(f"--attribute {name} is given twice: give it only once")
+        having[name] = read_attribute(value)
+    return having
+
+
+async def _list(
+    which: dict[str, Any], limit: int, after: str | None, columns: list[str], invocation: Invocation
+) -> None:
     async with invocation.duly_for_looking() as duly:
-        found = await duly.users.list(tenant=tenant, limit=limit, after=after)
-        more = len(found) == limit and await duly.users.list(tenant=tenant, limit=1, after=found[-1].id)
+        found = await duly.users.list(**which, limit=limit, after=after)
+        more = len(found) == limit and await duly.users.list(**which, limit=1, after=found[-1].id)
         heads = await duly.users.next_events([user.id for user in found])
         now = await duly.now()
     if invocation.json:

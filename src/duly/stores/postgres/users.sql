@@ -17,13 +17,13 @@ SELECT {u.user} FROM unnest(:keys::text[]) AS wanted (key)
 CROSS JOIN LATERAL (SELECT * FROM duly.users WHERE key = wanted.key AND tenant = :tenant LIMIT 1) AS u
 
 -- name: list_users (read)
-SELECT {u.user} FROM duly.users AS u WHERE id < :before::uuid ORDER BY id DESC LIMIT :limit
+SELECT {u.user} FROM duly.users AS u WHERE id < :before::uuid AND {where} ORDER BY id DESC LIMIT :limit
 
 -- name: list_users_of (read)
 -- (Each condition alone spans several tenants, together they select one: so only the index of tenants has the rows in
 -- this order.)
 SELECT {u.user} FROM duly.users AS u
-WHERE tenant >= :tenant AND (tenant, id) < (:tenant, :before::uuid) ORDER BY tenant DESC, id DESC LIMIT :limit
+WHERE tenant >= :tenant AND (tenant, id) < (:tenant, :before::uuid) AND {where} ORDER BY tenant DESC, id DESC LIMIT :limit
 
 -- name: walk_users (read)
 SELECT id::text FROM duly.users WHERE id > :after::uuid ORDER BY id LIMIT :limit
