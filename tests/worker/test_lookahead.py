@@ -90,8 +90,8 @@ async def test_each_event_of_a_schedule_is_claimed_ahead(url: str) -> None:
     punctual = Punctual(duly)
 
     def in_a_row() -> bool:
-        """Whether four were claimed in time. One that nobody was told of is found when a reservation ends: half a second
-        late, as each third one was. (A busy machine claims some of them a few milliseconds late.)"""
+        """Whether four were claimed in time. One that nobody was told of is found half a second late, at the end of a
+        reservation: so was each third one. (A busy machine claims some of them a few milliseconds late.)"""
         timely = [event.claimed is not None and event.claimed - event.due < SECOND / 4 for event in punctual.events]
         return any(all(timely[n : n + 4]) for n in range(len(timely) - 3))
 
