@@ -127,7 +127,18 @@ def clock() -> ManualClock:
 # -- databases: whatever asks for `url`, `store`, `duly` or `app` runs once on each store
 
 STORES = ("sqlite", "postgres")
-TABLES = ("events", "schedules", "journal", "users", "type_settings", "targets", "destinations", "api_keys", "requests")
+TABLES = (
+    "events",
+    "schedules",
+    "journal",
+    "users",
+    "type_settings",
+    "targets",
+    "destinations",
+    "api_keys",
+    "requests",
+    "fired_keys",
+)
 FEW_PAGES = 64
 """A table that has grown past these is made anew; the others are emptied, which is quicker."""
 

@@ -10,7 +10,7 @@ PUBLIC_NAMES = {
     "duly.duly": "Duly",
     "duly.records.event": "Delivered Event Failed HoldKind Rejected Status Timer Unreachable",
     "duly.records.filters": "EventFilter",
-    "duly.records.results": "CancelResult",
+    "duly.records.results": "CancelResult PutChange",
     "duly.records.schedule": "HaltKind PassedOver Schedule",
     "duly.records.user": "User",
     "duly.records.target": "Target",
@@ -20,8 +20,8 @@ PUBLIC_NAMES = {
     "duly.decide.retry": "Retry",
     "duly.decide.targets.brokers": "nats",
     "duly.decide.targets.targets": "http webhook",
-    "duly.errors": "Conflict DulyError Forbidden Invalid Misuse NotFound Problem Stale StoreError StoreUnavailable "
-    "Unauthenticated",
+    "duly.errors": "AlreadyFired Conflict DulyError Forbidden Invalid Misuse NotFound Problem Stale StoreError "
+    "StoreUnavailable Unauthenticated",
     "duly.ports": "Transaction",
     "duly.rules.notation": "cron every once rrule template yearly",
     "duly.rules.policies": "DependsOn Misfire",

@@ -31,6 +31,9 @@ from duly.duly import (
     Duly as Duly,
 )
 from duly.errors import (
+    AlreadyFired as AlreadyFired,
+)
+from duly.errors import (
     Conflict as Conflict,
 )
 from duly.errors import (
@@ -93,7 +96,12 @@ from duly.records.event import (
 from duly.records.filters import (
     EventFilter as EventFilter,
 )
-from duly.records.results import CancelResult as CancelResult
+from duly.records.results import (
+    CancelResult as CancelResult,
+)
+from duly.records.results import (
+    PutChange as PutChange,
+)
 from duly.records.schedule import (
     HaltKind as HaltKind,
 )

@@ -38,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store_timeout: timedelta = timedelta(seconds=10)
     shutdown_grace: timedelta = timedelta(seconds=25)
     late_after: timedelta = timedelta(minutes=5)
+    key_memory: timedelta = timedelta(days=365)
     delivery_time: time = time(9)
     secret_key: SecretKeys = SecretKeys(None)
     webhook_allow: tuple[Network, ...] = ()
@@ -58,6 +59,7 @@ _SPANS = {  # the minimum and the maximum of each
     "store_timeout": (timedelta(milliseconds=50), timedelta(hours=24)),
     "shutdown_grace": (timedelta(), timedelta(hours=24)),
     "late_after": (timedelta(), timedelta(days=365)),
+    "key_memory": (timedelta(seconds=1), timedelta(days=36_500)),
 }
 _NUMBERS = {"batch_size": (1, 1000), "concurrency": (1, 10_000), "port": (0, 65_535), "max_connections": (1, 1_000_000)}
 _CHOICES = {"log_format": ("text", "json")}

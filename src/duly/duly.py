@@ -11,6 +11,7 @@ from duly.channels.brokers.registry import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
 from duly.decide.event_types import shipped
+from duly.decide.keys import required_fresh
 from duly.decide.own_checks import Check, CheckedChannels, OwnChecks
 from duly.decide.retry import DEFAULT, Retry
 from duly.engine.destinations.broker_health import tell_what_is_not_served
@@ -303,8 +304,10 @@ class Duly:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first event, unless it has started."""
-        return (await self.put(due, type, payload, transaction=transaction, **options)).event
+        """Fire once at an instant. With a *key*, a second call moves the first event, unless it has started. A key that
+        has fired stays fired: with the same due time, the call returns the event; with another one, it raises
+        AlreadyFired, unless *once* is False."""
+        return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
 
     async def after(
         self,
@@ -316,20 +319,29 @@ class Duly:
         **options: Unpack[TimerOptions],
     ) -> Event:
         """Fire once, after a delay from the store's current time: a timedelta, a number of seconds, or text such as
-        ``1h``. The options are those of ``at``."""
+        ``1h``. The options are those of ``at``.
+
+        Each call is due at another time. So if its *key* has fired, it always raises AlreadyFired, unless *once* is
+        False: where calls are repeated, use ``put``, or ``at`` with a time that belongs to the command.
+        """
         due: Any = read_delay(delay)
-        return (await self.put(due, type, payload, transaction=transaction, **options)).event
+        return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
 
     async def put(
         self,
-        due: datetime | timedelta,
-        type: str,
+        due: datetime | timedelta | None = None,
+        type: str = "",
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged."""
+        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged, or
+        whether its *key* had already fired.
+
+        With *quiet* instead of a due time, it is due so long after the last call with its *key*, at most *max_wait*
+        after the first one: ``put(type="index", key="doc-7", quiet="1m", max_wait="10m")``.
+        """
         timer = Timer(due, type, payload, **options)
         return await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
 

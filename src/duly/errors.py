@@ -1,7 +1,10 @@
 """The exceptions of Duly. Every message says what happened, to what, and what to do next."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from duly.records.event import Event
 
 
 class DulyError(Exception):
@@ -44,6 +47,14 @@ class NotFound(DulyError):
 
 class Conflict(DulyError):
     """The record exists, but its state does not allow the act."""
+
+
+class AlreadyFired(Conflict):
+    """The key of a timer has fired with another due time, so nothing was scheduled. *event* is what has fired."""
+
+    def __init__(self, message: str, event: "Event") -> None:
+        self.event = event
+        super().__init__(message)
 
 
 class Stale(Conflict):

@@ -26,22 +26,22 @@ WEB_DEADLINE = timedelta(minutes=6)
 def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | PostgresStore":
     """The store for the database URL."""
     url = settings.database_url
+    options: dict[str, Any] = {
+        "clock": clock,
+        "soon": settings.poll_interval,
+        "timeout": settings.store_timeout,
+        "key_memory": settings.key_memory,
+    }
     if url.startswith("sqlite://"):
         path = url.removeprefix("sqlite://").removeprefix("/")
-        return SqliteStore(path or ":memory:", clock=clock, soon=settings.poll_interval, timeout=settings.store_timeout)
+        return SqliteStore(path or ":memory:", **options)
     try:
         from duly.stores.postgres.store import PostgresStore
     except ImportError as error:
         raise BadSetting(
             "DULY_DATABASE_URL", redacted(url), "the PostgreSQL driver: pip install 'duly[postgres]'"
         ) from error
-    return PostgresStore(
-        url,
-        clock=clock,
-        soon=settings.poll_interval,
-        timeout=settings.store_timeout,
-        api_role=settings.api_role,
-    )
+    return PostgresStore(url, **options, api_role=settings.api_role)
 
 
 def make_channels(settings: Settings, destinations: DestinationLookup) -> dict[str, Channel]:

@@ -60,7 +60,9 @@ class ThroughTheApi(Duly):
             self, self.targets, lambda at: Targets(at, self.destination_cache.forget, key, self._signals)
         )
 
-    async def put(self, due: Any, type: str, payload: Any = None, *, transaction: Any = None, **options: Any) -> Added:
+    async def put(
+        self, due: Any = None, type: str = "", payload: Any = None, *, transaction: Any = None, **options: Any
+    ) -> Added:
         if transaction is not None:
             return await super().put(due, type, payload, transaction=transaction, **options)
         timer = Timer(due, type, payload, **options)

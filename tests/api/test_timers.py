@@ -91,8 +91,9 @@ async def test_a_timer_that_has_fired_is_left_alone(app: Duly, clock: ManualCloc
     clock.advance(MICROSECOND)
     await app.tick()
     clock.advance(HOUR)
-    again = await app.at(clock.now(), "greet", key="k")
+    again, change = await app.put(clock.now(), "greet", key="k")
     await app.tick()
+    assert change == "already_fired"
     assert (again.status, again.executed, len(greeted)) == (Status.COMPLETED, START + MICROSECOND, 1)
 
 

@@ -143,3 +143,34 @@ def test_distances_have_a_direction() -> None:
 )
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+def test_a_key_that_has_fired_is_told_and_once_more_takes_an_option(on: Shell) -> None:
+    id = on.at("2020-12-01T09:00:00Z", "--type", "greet", "--key", "k")
+    on("tick", "--app", "shop")
+    assert on.show(id)["status"] == "COMPLETED"
+    repeat = on("at", "2020-12-01T09:00:00Z", "--type", "greet", "--key", "k", "--json")
+    assert (repeat.code, repeat.json["id"], repeat.json["change"]) == (0, id, "unchanged")
+    refused = on("at", "+1h", "--type", "greet", "--key", "k")
+    assert (refused.code, id in refused.out, "has fired already" in refused.out) == (1, True, True)
+    assert "nothing was scheduled: this key has fired already; --no-once lets it fire again" in refused.err
+    assert on("at", "+1h", "--type", "greet", "--key", "k", "--once").code == 1
+    told = on("at", "+1h", "--type", "greet", "--key", "k", "--json")
+    assert (told.code, told.json["change"]) == (1, "already_fired")
+    again = on("at", "+1h", "--type", "greet", "--key", "k", "--no-once", "--json")
+    assert (again.code, again.json["change"], again.json["id"] != id) == (0, "created", True)
+    other = on("at", "+1h", "--type", "bill", "--key", "k")
+    assert (other.code, "a timer of type 'bill' needs another key" in other.err) == (1, True)
+
+
+def test_a_timer_may_be_debounced(on: Shell) -> None:
+    first = on("at", "--type", "greet", "--key", "doc-7", "--quiet", "24h", "--max-wait", "7d", "--json")
+    assert (first.code, first.json["change"], first.json["quiet"], first.json["max_wait"]) == (0, "created", "1d", "7d")
+    again = on("at", "--type", "greet", "--key", "doc-7", "--quiet", "24h", "--max-wait", "7d")
+    assert (again.code, "an event with this key existed and was moved" in again.out) == (0, True)
+    assert on.show(first.json["id"])["first_asked_at"] == first.json["first_asked_at"]
+    both = on("at", "+1h", "--type", "greet", "--key", "doc-7", "--quiet", "24h")
+    assert (both.code, "quiet: stands in place of the due time: give one of them" in both.err) == (2, True)
+    keyless = on("at", "--type", "greet", "--quiet", "24h")
+    assert (keyless.code, "key: is missing: with quiet" in keyless.err) == (2, True)
+    assert on("at", "--type", "greet").code == 2

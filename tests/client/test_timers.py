@@ -56,7 +56,7 @@ async def test_many_timers_are_added_in_their_order_by_several_requests(
     app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.client.client.TIMERS_PER_REQUEST", 7)
-    await client.at(START, "old", key="5")
+    await client.at(START, "x", "old", key="5")
     ids = await client.add_many(Timer(START + DAY, "x", n, key=str(n) if n % 5 == 0 else None) for n in range(20))
     assert [(await app.events.get(id)).payload for id in ids] == list(range(20))
     assert ids[5] == (await app.events.by_key("5")).id

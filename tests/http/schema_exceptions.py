@@ -25,6 +25,11 @@ _TWICE = {"target": {"http": {"url": "https://hooks.example/", "headers": {"X-On
 
 SCHEMA_EXCEPTIONS = (
     SchemaException(
+        "max_wait",
+        "it must not be less than quiet, in whatever unit each is written",
+        {"put_timer": {"type": "x", "quiet": "2h", "max_wait": "1h"}},
+    ),
+    SchemaException(
         "end",
         "it must be after the start, in whatever zone each is written",
         {**_schedule(**_BACKWARDS), "preview_rule": {"rule": _DAILY, **_BACKWARDS}},

@@ -25,9 +25,10 @@ async def test_a_timer_is_created_moved_and_left_as_it_is(http: Caller) -> None:
     same = await http("PUT", "/v1/timers/invoice-7", a_timer())
     moved = await http("PUT", "/v1/timers/invoice-7", a_timer(due_at="2026-12-02T10:00:00+01:00"))
     assert (same.status_code, moved.status_code) == (200, 200)
-    assert same.json() == created.json()
+    assert [answer.json()["change"] for answer in (created, same, moved)] == ["created", "unchanged", "changed"]
+    assert same.json() == {**created.json(), "change": "unchanged"}
     assert moved.json()["due_at"] == "2026-12-02T09:00:00Z"
-    assert await http.get("/v1/timers/invoice-7") == moved.json()
+    assert {**await http.get("/v1/timers/invoice-7"), "change": "changed"} == moved.json()
     assert {answer.json()["id"] for answer in (created, same, moved)} == {created.json()["id"]}
 
 
@@ -143,7 +144,9 @@ async def test_entries_for_a_timer_that_was_started_change_nothing(http: Caller,
     await http.put("/v1/timers/a", {"after": "1h", "type": "invoice.overdue"})
     clock.advance(hours=1)
     await http.app.tick()
-    done = await http.post("/v1/timers", {"timers": [a_timer(key="a", payload=number) for number in range(3)]})
+    due = f"{clock.now():%FT%TZ}"
+    again = [a_timer(key="a", due_at=due, payload=number) for number in range(3)]
+    done = await http.post("/v1/timers", {"timers": again})
     assert [one["status"] for one in done["results"]] == ["unchanged"] * 3
 
 

@@ -49,6 +49,9 @@ def test_a_timer_becomes_an_event() -> None:
         "asked": None,
         "via": None,
         "expires": None,
+        "once": True,
+        "quiet": None,
+        "max_wait": None,
         "held": None,
         "hold_kind": None,
         "gated": False,
@@ -64,7 +67,7 @@ def test_a_delay_is_left_for_the_store_to_add() -> None:
 
 
 def test_one_bad_timer_refuses_them_all_and_says_where() -> None:
-    timers = [Timer(START, "fine"), Timer(START, ""), Timer(None, "greet", object())]  # type: ignore[arg-type]
+    timers = [Timer(START, "fine"), Timer(START, ""), Timer(None, "greet", object())]
     with pytest.raises(Invalid) as refused:
         plan(timers, (), new_ids)
     assert [problem.path for problem in refused.value.problems] == ["[1].type", "[2].due", "[2].payload"]

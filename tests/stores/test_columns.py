@@ -9,7 +9,7 @@ import pytest
 from duly.records.api_key import ApiKey
 from duly.records.columns import ColumnKind, columns_of
 from duly.records.event import Event, NewEvent
-from duly.records.history import Entry
+from duly.records.history import Entry, FiredKey
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
 from duly.records.user import User
@@ -24,10 +24,11 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "targets": Target,
     "destinations": Known,
     "api_keys": ApiKey,
+    "fired_keys": FiredKey,
 }
 
 OF_THE_STORE = {
-    "events": {"unsettled", "settled", "asked", *OF_SUCCESSORS},
+    "events": {"unsettled", "settled", "asked", "freed_key", *OF_SUCCESSORS},
     "history": {"id", "subject"},
     "destinations": {"spent_until", "probes"},
     "api_keys": {"hash"},
@@ -87,7 +88,7 @@ async def test_a_record_has_the_columns_of_its_table_with_their_types(store: Any
 
 async def test_a_new_event_has_columns_of_events_and_may_have_a_delay(store: AnyStore) -> None:
     there = set(await table(store, "events"))
-    assert {column.name for column in columns_of(NewEvent)} - there == {"delay"}
+    assert {column.name for column in columns_of(NewEvent)} - there == {"delay", "once"}
 
 
 @pytest.mark.broken_rows("its heads have no schedules")

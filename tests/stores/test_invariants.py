@@ -161,6 +161,7 @@ BREAKS: dict[str, list[tuple[str, ...]]] = {
         ("was claimed 1 times, and tried or interrupted 2 times", event("tried", "attempts = 2")),
         ("carries a rule only if it is of a user's series", head("birthday", "rule = NULL")),
         ("carries a rule only if it is of a user's series", head("plain", "rule = '{}'")),
+        ("has its key, and a later event has taken it", event("later", "key = 'k', freed_key = 'k'")),
     ],
     "holds_have_reasons": [
         ('is held as "a whim", which nothing ever ends', event("later", "held = 'a whim', ready = NULL")),
@@ -216,6 +217,14 @@ BREAKS: dict[str, list[tuple[str, ...]]] = {
         ("has a history of claims that it does not count", "UPDATE duly.journal SET version = 9 WHERE attempt = 1"),
         ("has a claim that ended twice", ended_again("act = 'rejected'")),
         ("has a claim that ended twice", ended_again("act = 'delivered'")),
+    ],
+    "keys_are_remembered_once": [
+        (
+            'has the key "k", which is still remembered of event',
+            event("later", "key = 'k'"),
+            "INSERT INTO duly.fired_keys (tenant, key, id, type, due, status, fired) "
+            "SELECT tenant, key, id, type, due, 'FAILED', due FROM duly.events WHERE type = 'later'",
+        ),
     ],
     "parked_are_tried": [
         ("is parked, and nothing would ever open it", "UPDATE duly.destinations SET since = NULL"),

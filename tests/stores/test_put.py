@@ -9,6 +9,7 @@ from duly.decide.retry import Retry
 from duly.ports import Added
 from duly.records.event import NewEvent, Status
 from duly.records.history import Entry
+from duly.records.results import PutChange
 from duly.records.specs import Everything
 from duly.testing import ManualClock
 from tests.conftest import AnyStore, OpenStore
@@ -40,12 +41,17 @@ async def test_a_new_key_makes_an_event(store: AnyStore) -> None:
 async def test_putting_a_key_again_moves_the_one_that_has_not_started(store: AnyStore) -> None:
     [(first, _)] = await put(store, make_new(key="k", due=START + HOUR, payload={"v": 1}))
     changed = make_new(
-        key="k", due=START + MINUTE, payload={"v": 2}, type="other", correlation_id="c", retry=Retry(max_attempts=9)
+        key="k",
+        due=START + MINUTE,
+        payload={"v": 2},
+        target={"webhook": "x"},
+        correlation_id="c",
+        retry=Retry(max_attempts=9),
     )
     [(moved, change)] = await put(store, changed)
     assert (moved.id, change) == (first.id, "moved")
     assert (moved.due, moved.ready, moved.created) == (START + MINUTE, START + MINUTE, START)
-    assert (moved.payload, moved.type, moved.lane) == ({"v": 2}, "other", "handler:other")
+    assert (moved.payload, moved.target, moved.lane) == ({"v": 2}, {"webhook": "x"}, "webhook")
     assert (moved.correlation_id, moved.retry.max_attempts, moved.version) == ("c", 9, 1)
     assert await all_events(store) == [moved]
 
@@ -95,7 +101,6 @@ async def test_putting_the_same_timer_again_changes_nothing(store: AnyStore, clo
     [
         {"due": START + 2 * HOUR},
         {"payload": {"v": 2}},
-        {"type": "other"},
         {"target": {"webhook": "x"}},
         {"retry": Retry(max_attempts=9)},
         {"correlation_id": "c"},
@@ -148,7 +153,7 @@ async def test_putting_a_key_leaves_a_timer_that_has_fired_alone(store: AnyStore
     await store.settle([completed(event)], "w1")
     clock.advance(HOUR)
     [(found, change)] = await put(store, make_new(key="k", due=clock.now() + HOUR))
-    assert change == "unchanged"
+    assert change == "already_fired"
     assert (found.id, found.status, found.executed) == (event.id, Status.COMPLETED, START + 3 * MICROSECOND)
 
 
@@ -157,7 +162,7 @@ async def test_putting_a_key_leaves_a_dead_letter_alone(store: AnyStore) -> None
     [event] = await store.claim("w1", {LANE: 1}, LEASE)
     await store.settle([rejected(event, "410")], "w1")
     [(found, change)] = await put(store, make_new(key="k", due=START + HOUR))
-    assert (found.id, found.status, found.last_error, change) == (event.id, Status.FAILED, "410", "unchanged")
+    assert (found.id, found.status, found.last_error, change) == (event.id, Status.FAILED, "410", "already_fired")
 
 
 @pytest.mark.broken_rows("its rows are written by hand")
@@ -215,7 +220,7 @@ async def test_fifty_concurrent_puts_of_one_key_make_one_event(opened: OpenStore
     [event] = await all_events(stores[0])
     assert {each.id for each, _ in added} == {event.id}
     changes = [change for _, change in added]
-    assert (changes.count("created"), changes.count("moved")) == (1, 49)
+    assert (changes.count(PutChange.CREATED), changes.count(PutChange.MOVED)) == (1, 49)
     history = await stores[0].history(event.id)
     assert len(history) == 49
     assert told_dues(history[-1])[1] == event.due

@@ -16,7 +16,7 @@ from duly.stores.queries import Query, load
 
 FORBIDDEN = {
     "add_key", "key", "key_by_hash", "known_hashes", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key",
-    "forget_requests",
+    "forget_requests", "delete_ended", "forget_keys",
 }  # fmt: skip
 """What is done beside the requests, not by them."""
 
@@ -55,9 +55,12 @@ INDEXES = {
     "get": {"events_pkey"},
     "lock": {"events_pkey"},
     "change": {"events_pkey"},
-    "by_key": {"events_key"},
+    "by_key": {"events_key", "events_freed_key"},
     "by_keys": {"events_key"},
-    "put": {"events_key", "events_cancelled_key"},
+    "put": {"events_key", "events_cancelled_key", "fired_keys_pkey"},
+    "put_again": {"events_key", "fired_keys_pkey"},
+    "remembered": {"fired_keys_pkey"},
+    "take_keys": {"events_pkey", "events_key", "fired_keys_pkey"},
     "withdrawn": {"events_cancelled_key"},
     "history": {"events_pkey", "journal_pkey"},
     "schedules": {"schedules_pkey"},

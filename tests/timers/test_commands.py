@@ -10,7 +10,7 @@ import nats
 import pytest
 from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, StreamConfig
 
-from duly import Event, Status
+from duly import Duly, Event, Status
 from duly.channels.brokers import nats_commands
 from duly.channels.brokers.nats_commands import Taken
 from duly.channels.brokers.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTED, REJECTED
@@ -186,6 +186,20 @@ async def test_a_command_for_a_timer_that_has_fired_does_nothing(desk: Desk, ser
 async def completed(served: Served, key: str) -> bool:
     row = await timer(served, key)
     return row is not None and row.status is Status.COMPLETED
+
+
+async def test_a_command_for_a_key_that_belongs_to_an_event_of_another_type_is_rejected(
+    desk: Desk, serve: Serve, url: str
+) -> None:
+    async with Duly(url) as app:
+        theirs = await app.at(in_seconds(LATER), "invoice.overdue", key="s1", tenant=TENANT)
+    async with serve() as served:
+        await desk.send(command("s1"), command("s2", in_seconds(LATER)))
+        [told] = await desk.rejected(1)
+        assert "a timer of type 'DueTimeReached' needs another key" in told["reason"]
+        await until(desk.nothing_is_left, "both are acknowledged")
+        assert await timer(served, "s1") == theirs
+        assert await timer(served, "s2") is not None
 
 
 async def test_one_tenant_cannot_touch_the_timer_of_another(desk: Desk, serve: Serve) -> None:

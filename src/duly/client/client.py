@@ -19,14 +19,15 @@ from duly.client.schedules import Schedules
 from duly.client.targets import Targets
 from duly.client.users import Users
 from duly.client.writing import ANY_CHANNEL, timer_body
+from duly.decide.keys import required_fresh
 from duly.decide.planning import plan
 from duly.errors import Invalid, Misuse
 from duly.ids import new_ids
 from duly.ports import Added
 from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
-from duly.records.results import CancelResult
+from duly.records.results import CancelResult, PutChange
 from duly.records.schedule import Schedule, ScheduleOptions
-from duly.records.wire.answers import TimerResult, TimerResults
+from duly.records.wire.answers import EVENT_WITH_CHANGE, TimerResult, TimerResults
 from duly.rules.recurrence import Rule
 from duly.values.instants import read_delay
 
@@ -39,6 +40,8 @@ TIMERS_PER_REQUEST = 5000
 CHANGES = {"changed": "moved"}
 """Names of changes that differ between the API and the verbs."""
 
+PUT_TIMER = msgspec.json.Decoder(EVENT_WITH_CHANGE)
+
 RENAMED_OF_TIMER = {"after": "due", "due_at": "due"}
 """Names of a timer's fields that differ between JSON and the verbs."""
 
@@ -49,6 +52,18 @@ IN_THE_SERVER = "it must be called in the program that runs the events: use Duly
 
 
 TIMERS = msgspec.json.Decoder(TimerResults)
+
+
+def change_of(status: str) -> PutChange:
+    return PutChange(CHANGES.get(status, status))
+
+
+class PutTimerReader:
+    """Reads the answer to a timer that was put: the event, and what has changed."""
+
+    def decode(self, written: bytes) -> Added:
+        told: Any = PUT_TIMER.decode(written)
+        return Added(EVENT_JSON.read(told), change_of(told.change))
 
 
 class Client:
@@ -115,13 +130,10 @@ class Client:
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first event, unless it has started."""
-        planned = self._planned(due, type, payload, transaction=transaction, **options)
-        if planned.key is None or planned.due is None:
-            return (await self._put(planned)).event
-        body = timer_body(planned)
-        timer = place("timers", planned.key)
-        return await self._connection.ask("PUT", timer, body, reads=EVENT_JSON, once=True, renamed=RENAMED_OF_TIMER)
+        """Fire once at an instant. With a *key*, a second call moves the first event, unless it has started. A key that
+        has fired stays fired: with the same due time, the call returns the event; with another one, it raises
+        AlreadyFired, unless *once* is False."""
+        return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
 
     async def after(
         self,
@@ -133,27 +145,36 @@ class Client:
         **options: Unpack[TimerOptions],
     ) -> Event:
         """Fire once, after a delay from the server's current time: a timedelta, a number of seconds, or text such as
-        ``1h``. The options are those of ``at``."""
+        ``1h``. The options are those of ``at``.
+
+        Each call is due at another time. So if its *key* has fired, it always raises AlreadyFired, unless *once* is
+        False: where calls are repeated, use ``put``, or ``at`` with a time that belongs to the command.
+        """
         due: Any = read_delay(delay)
-        return (await self.put(due, type, payload, transaction=transaction, **options)).event
+        return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
 
     async def put(
         self,
-        due: datetime | timedelta,
-        type: str,
+        due: datetime | timedelta | None = None,
+        type: str = "",
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged."""
+        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged, or
+        whether its *key* had already fired.
+
+        With *quiet* instead of a due time, it is due so long after the last call with its *key*, at most *max_wait*
+        after the first one: ``put(type="index", key="doc-7", quiet="1m", max_wait="10m")``.
+        """
         return await self._put(self._planned(due, type, payload, transaction=transaction, **options))
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many timers; return their ids, in order.
 
-        If one timer is invalid, none is sent. Problems that only the server can find, such as an unknown channel, raise
-        Invalid too; the other timers are scheduled then.
+        If one timer is invalid, none is sent. Problems that only the server can find, such as an unknown channel or a
+        key that belongs to an event of another type, raise Invalid too; the other timers are scheduled then.
         """
         refuse_transaction(transaction)
         given = list(timers)
@@ -252,7 +273,7 @@ class Client:
 
     def _planned(
         self,
-        due: datetime | timedelta,
+        due: datetime | timedelta | None,
         type: str,
         payload: Any = None,
         *,
@@ -265,12 +286,17 @@ class Client:
         return planned
 
     async def _put(self, planned: NewEvent) -> Added:
-        """Sends a timer as a batch of one, because batches have an Idempotency-Key: a retried request does not start
-        the delay again."""
+        """Sends a timer; one without a key as a batch of one. Both have an Idempotency-Key: a retried request does not
+        start the delay again."""
+        if planned.key is not None:
+            put, reads = place("timers", planned.key), PutTimerReader()
+            return await self._connection.ask(
+                "PUT", put, timer_body(planned), reads=reads, once=True, renamed=RENAMED_OF_TIMER
+            )
         [result] = await self._send([_raw(planned)])
         if result.errors:
             raise Invalid(problems_of(result.errors, renamed=RENAMED_OF_TIMER))
-        return Added(await self.events.get(str(result.id)), CHANGES.get(result.status, result.status))
+        return Added(await self.events.get(str(result.id)), change_of(result.status))
 
     async def _send(self, timers: Sequence[msgspec.Raw]) -> list[TimerResult]:
         return (

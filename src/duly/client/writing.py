@@ -46,15 +46,17 @@ def instant(path: str, written: Any) -> str:
 
 def timer_body(event: NewEvent) -> dict[str, Any]:
     """The body of a timer that was checked and planned here; the server assigns its id."""
+    when: dict[str, Any] = {}
     if event.due is not None:
-        when = {"due_at": write_instant(event.due)}
-    else:
-        when = {"after": format_duration(event.delay or timedelta())}
+        when["due_at"] = write_instant(event.due)
+    elif event.quiet is None:
+        when["after"] = format_duration(event.delay or timedelta())
     told = {
         "key": event.key,
         "target": _raw(event.target_json),
         "retry": _raw(event.retry_json),
         "correlation_id": event.correlation_id,
+        "once": None if event.once or event.quiet is not None else False,
         **{name: format_duration(span) for name in TIMER_SPANS if (span := getattr(event, name)) is not None},
     }
     given = {name: value for name, value in told.items() if value is not None}

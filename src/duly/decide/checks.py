@@ -5,11 +5,12 @@ that cannot be written as JSON is a problem like any other.
 """
 
 import calendar
+import contextlib
 import dataclasses
 import math
 import re
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from duly.decide.targets.brokers import WORDS, broker_problems
 from duly.decide.targets.origin import HttpOrigin
 from duly.decide.targets.targets import HTTP, WEBHOOK, spec_problems
 from duly.errors import Invalid, Problem
-from duly.records.event import TIMER_SPANS, Timer
+from duly.records.event import MAX_WAIT, QUIET, TIMER_SPANS, Timer
 from duly.values.instants import due_problems
 
 MAX_PAYLOAD = 1024 * 1024
@@ -57,7 +58,7 @@ _decode = msgspec.json.Decoder().decode
 
 def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]:
     """All problems of a timer, except those that writing its JSON finds."""
-    yield from due_problems(timer.due)
+    yield from when_problems(timer)
     yield from name_problems("type", timer.type)
     yield from name_problems("tenant", timer.tenant)
     if timer.key is not None:
@@ -66,12 +67,37 @@ def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]
         yield from name_problems("correlation_id", timer.correlation_id)
     yield from target_problems(timer.target, channels)
     yield from retry_problems(timer.retry)
+    once: Any = timer.once
+    if type(once) is not bool:
+        yield Problem("once", f"expected True or False, not {once!r:.50}")
     for field, option in TIMER_SPANS.items():
         try:
             if (given := getattr(timer, field)) is not None:
                 option.read(field, given)
         except Invalid as error:
             yield from error.problems
+
+
+def when_problems(timer: Timer) -> Sequence[Problem]:
+    """The problems of a timer's due time, or of what stands in its place."""
+    quiet, most = timer.quiet, timer.max_wait
+    if quiet is None and most is None and timer.due is not None:
+        return due_problems(timer.due)
+    problems = [] if timer.due is None else list(due_problems(timer.due))
+    if quiet is None:
+        if timer.due is None:
+            problems.append(Problem("due", "is missing: give an instant or a delay, or quiet"))
+        if most is not None:
+            problems.append(Problem("max_wait", "needs quiet: it limits how long that can delay the event"))
+        return problems
+    if timer.due is not None:
+        problems.append(Problem("quiet", "stands in place of the due time: give one of them"))
+    if timer.key is None:
+        problems.append(Problem("key", "is missing: with quiet, it says which calls belong together"))
+    with contextlib.suppress(Invalid):  # the spans are checked by themselves
+        if most is not None and MAX_WAIT.read("max_wait", most) < QUIET.read("quiet", quiet):
+            problems.append(Problem("max_wait", "must not be less than quiet"))
+    return problems
 
 
 def no_such_day(written: str, error: ValueError) -> str:

@@ -6,13 +6,12 @@ from operator import attrgetter
 
 import msgspec
 
-from duly.decide.checks import name_problems, timer_problems, write_json
+from duly.decide.checks import name_problems, timer_problems, when_problems, write_json
 from duly.decide.own_checks import OwnChecks, checks_of
 from duly.decide.retry import DEFAULT, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
 from duly.records.event import TIMER_SPANS, NewEvent, Timer, lane_of
-from duly.values.instants import due_problems
 
 spans_of = attrgetter(*TIMER_SPANS)
 NO_SPANS = spans_of(Timer(timedelta(), ""))
@@ -80,6 +79,7 @@ def _made(
         correlation_id=timer.correlation_id,
         destination=destination,
         via=via,
+        once=timer.once,
     )
     return event if spans_of(timer) == NO_SPANS else _with_spans(event, timer, channels)
 
@@ -95,7 +95,10 @@ def _with_spans(event: NewEvent, timer: Timer, channels: Collection[str]) -> New
         spans = {name: TIMER_SPANS[name].read(name, span) for name, span in given.items() if span is not None}
     except Invalid:
         return list(timer_problems(timer, channels))
-    return msgspec.structs.replace(event, **spans)
+    if (quiet := spans.get("quiet")) is None:
+        return msgspec.structs.replace(event, **spans)
+    delay = min(quiet, spans.get("max_wait", quiet))  # of the first call
+    return msgspec.structs.replace(event, **spans, delay=delay, once=False)
 
 
 def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None, str | None] | None:
@@ -108,7 +111,8 @@ def _known(kind: tuple[object, ...], kinds: Kinds) -> tuple[str, str | None, str
 def _own_problems(timer: Timer) -> bool:
     """Whether the fields that timers of one kind do not share have problems."""
     return bool(
-        due_problems(timer.due)
+        when_problems(timer)
+        or type(timer.once) is not bool
         or (timer.key is not None and name_problems("key", timer.key))
         or (timer.correlation_id is not None and name_problems("correlation_id", timer.correlation_id))
     )

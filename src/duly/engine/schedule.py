@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from duly.decide.keys import key_refused
 from duly.decide.planning import plan
 from duly.engine.destinations.target_references import require_targets
 from duly.ids import new_ids
 from duly.ports import Added, TimerPort, TimerStore
 from duly.records.event import NewEvent, Timer
+from duly.records.results import PutChange
 
 CHUNK = 5000
 """Events in one statement. More are stored in several statements of one transaction."""
@@ -19,7 +21,8 @@ CHUNK = 5000
 
 async def put_timer(store: TimerPort, timer: Timer, channels: Collection[str]) -> Added:
     """Schedules one timer, or moves the existing event with the same key."""
-    [added] = await put_events(store, plan((timer,), channels, new_ids))
+    events = plan((timer,), channels, new_ids)
+    [added] = accepted(events, await put_events(store, events))
     return added
 
 
@@ -46,7 +49,7 @@ async def add_events(store: TimerPort, events: Sequence[NewEvent]) -> list[str]:
 
 
 async def put_events(store: TimerPort, events: Sequence[NewEvent]) -> list[Added]:
-    """Stores events with keys, or moves the existing events with the same keys."""
+    """Stores events with keys, or moves the existing events with the same keys. Some may be refused."""
     if any(event.stored_target for event in events):
         await require_targets(store, events)
     added = await store.put(events)
@@ -54,8 +57,16 @@ async def put_events(store: TimerPort, events: Sequence[NewEvent]) -> list[Added
     return added
 
 
+def accepted(events: Sequence[NewEvent], added: Sequence[Added]) -> Sequence[Added]:
+    """The results; raises Conflict if one of the events was refused."""
+    for event, one in zip(events, added, strict=True):
+        if one.change is PutChange.REFUSED:
+            raise key_refused(event.type, one.event)
+    return added
+
+
 def _tell(store: TimerPort, added: Sequence[Added]) -> None:
-    store.tell_created([one.event for one in added if one.change == "created"])
+    store.tell_created([one.event for one in added if one.change is PutChange.CREATED])
 
 
 class OrderedTimer(NamedTuple):
@@ -73,7 +84,8 @@ async def put_ordered_timers(store: TimerStore, ordered: Iterable[OrderedTimer],
     events = [replace(event, asked=one.asked) for event, one in zip(planned, latest.values(), strict=True)]
     async with store.begin() as tx:
         for start in range(0, len(events), CHUNK):
-            await put_events(tx, events[start : start + CHUNK])
+            chunk = events[start : start + CHUNK]
+            accepted(chunk, await put_events(tx, chunk))
 
 
 class _NothingToKeep(Exception):
@@ -101,7 +113,7 @@ async def _add(tx: TimerPort, events: list[NewEvent]) -> list[str]:
         await add_events(tx, keyless[start : start + CHUNK])
     keyed = [(index, event) for index, event in enumerate(events) if event.key is not None]
     for start in range(0, len(keyed), CHUNK):
-        chunk = keyed[start : start + CHUNK]
-        for (index, _), added in zip(chunk, await put_events(tx, [event for _, event in chunk]), strict=True):
+        places, chunk = zip(*keyed[start : start + CHUNK], strict=True)
+        for index, added in zip(places, accepted(chunk, await put_events(tx, chunk)), strict=True):
             ids[index] = added.event.id
     return ids

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from duly.engine.upkeep import forget_some_keys
+
 if TYPE_CHECKING:
     from duly.engine.worker import Loop
 
@@ -22,3 +24,4 @@ async def run_one_pass(loop: "Loop") -> None:
     loop.executor.give_back_unstarted("may not start yet, by its limits")
     while await loop.executor.finish_all() and await loop.interrupted.deliver_one(loop.lanes.open):
         pass
+    await forget_some_keys(loop.store)

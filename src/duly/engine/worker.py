@@ -39,7 +39,7 @@ from duly.engine.sleep import LIMITS_RECHECK, NOW, LocalWaker, Sleep
 from duly.engine.stopping import Stopping
 from duly.engine.tally import PassTally
 from duly.engine.tick import run_one_pass
-from duly.engine.upkeep import Follow, Release, beside, follow_every, nothing_to_follow, sweep
+from duly.engine.upkeep import Follow, Release, beside, follow_every, forget_keys, nothing_to_follow, sweep
 from duly.errors import StoreUnavailable
 from duly.ports import Horizon, Route, Waker, WorkerStore
 from duly.records.event import Event
@@ -286,7 +286,8 @@ class Worker:
             sweep(executor, lambda: None if ticks else self._tally.look(idle=loop.is_idle)),
             prepare(self._routes, store, settings.poll_interval),
         ]
-        works += [] if ticks else [loop.preload.run(), follow_every(settings.poll_interval, self._follow)]
+        every = settings.poll_interval
+        works += [] if ticks else [loop.preload.run(), follow_every(every, self._follow), forget_keys(store, every)]
         works += [] if self._timers_only else [loop.release.every(settings.poll_interval), destinations.run()]
         try:
             async with beside(works, self.stop):

@@ -64,7 +64,7 @@ from duly.ports.targets import (
     TargetStore,
     TargetTransaction,
 )
-from duly.ports.timers import Added, TimerPort, TimerStore
+from duly.ports.timers import Added, KeyMemory, TimerPort, TimerStore
 from duly.ports.transactions import Clock, Clocked, CreatedEvent, Creations, Health, Notes, Transaction, Waker
 from duly.ports.users import TypeSettingsPort, UserHeadPort, UserPort, UserStore, UserTransaction
 
@@ -110,6 +110,7 @@ __all__ = [
     "Horizon",
     "InvariantPort",
     "Item",
+    "KeyMemory",
     "KeyPort",
     "KeyStore",
     "KeyTransaction",

@@ -1,6 +1,7 @@
 """The store as replays and discards of dead letters need it."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ class DeadLetter(NamedTuple):
     version: int
     via: str | None = None  # how it was put: see decide/targets/origin.py
     target_json: str | None = None  # only of events that were put over HTTP
+    keyless: bool = False  # whether a later event took its key
 
 
 class DeadLetterPort(Protocol):
@@ -28,6 +30,10 @@ class DeadLetterPort(Protocol):
 
     async def count_dead(self, spec: Spec, *, most: int) -> DeadLetters:
         """The number of dead letters that satisfy the spec, and their most frequent kinds, at most *most*."""
+
+    async def take_keys(self, ids: Sequence[str]) -> dict[str, str]:
+        """Gives dead letters the keys back that later events have taken, unless such an event is open. Returns the dead
+        letters for which that is not possible, each with the id of the event that has its key."""
 
     async def replay_found(
         self, letters: Sequence[DeadLetter], ready: Sequence[datetime | None], by: str
@@ -41,3 +47,5 @@ class DeadLetterPort(Protocol):
 
 class DeadLetterStore(DeadLetterPort, Clocked, Protocol):
     """A store as replays and discards of many dead letters see it."""
+
+    def begin(self) -> AbstractAsyncContextManager[DeadLetterPort]: ...

@@ -62,7 +62,7 @@ class EventPort(Protocol):
         """A schedule by name, not locked."""
 
 
-class EventTransaction(EventPort, SeriesTransaction, Protocol):
+class EventTransaction(EventPort, SeriesTransaction, DeadLetterPort, Protocol):
     """One transaction about an event, and about its successor if the event is a head."""
 
 

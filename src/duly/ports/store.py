@@ -10,7 +10,7 @@ from duly.ports.invariants import InvariantPort
 from duly.ports.requests import KeyPort, RequestPort
 from duly.ports.series import HoldPort, ScheduleTransaction
 from duly.ports.targets import DestinationPort, ParkingPort, TargetPort, TargetTransaction
-from duly.ports.timers import TimerPort
+from duly.ports.timers import KeyMemory, TimerPort
 from duly.ports.transactions import Health, Transaction
 from duly.ports.users import UserTransaction
 
@@ -19,7 +19,7 @@ class WorkerTransaction(ClaimTransaction, TargetTransaction, Protocol):
     """One transaction of a worker: the claim path, and parked destinations."""
 
 
-class WorkerStore(ClaimPath, HoldPort, TargetTransaction, Health, Protocol):
+class WorkerStore(ClaimPath, HoldPort, TargetTransaction, KeyMemory, Health, Protocol):
     """A store as a worker sees it."""
 
     def begin(self) -> AbstractAsyncContextManager[WorkerTransaction]: ...
@@ -28,6 +28,7 @@ class WorkerStore(ClaimPath, HoldPort, TargetTransaction, Health, Protocol):
 class EveryPort(
     ClaimTransaction,
     TimerPort,
+    KeyMemory,
     EventPort,
     ScheduleTransaction,
     UserTransaction,

@@ -2,7 +2,7 @@
 up."""
 
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from enum import Enum, StrEnum
 from functools import lru_cache
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from duly.records.marks import Mark
+from duly.records.marks import Fallback, Mark
 
 JSON_FIELD = "_json"
 """The suffix of a field that holds JSON as text. Its column has the name without the suffix."""
@@ -50,6 +50,7 @@ class Column:
     kind: ColumnKind
     optional: bool = False
     choices: type[StrEnum] | None = None  # the enum whose values are allowed; None: any value
+    fallback: str | None = None  # the column that has the value where this one is empty
 
 
 ColumnList = tuple[Column, ...]
@@ -79,6 +80,9 @@ def _column(record: type[msgspec.Struct], field: str, type_: Any) -> Column | No
         type_, *marks = get_args(type_)
         if Mark.NOT_STORED in marks:
             return None
+        if fallback := next((mark for mark in marks if isinstance(mark, Fallback)), None):
+            column = _column(record, field, type_)
+            return column and replace(column, fallback=fallback.column)
     optional = False
     if get_origin(type_) in (Union, types.UnionType):
         optional = types.NoneType in get_args(type_)

@@ -7,12 +7,12 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from duly.decide.retry import DEFAULT, Retry, read_retry
-from duly.records.marks import FromOne, FromZero, Id, Internal, Mark, told
+from duly.records.marks import Fallback, FromOne, FromZero, Id, Internal, Mark, told
 from duly.records.wire.forms import JsonForm, JsonPart, computed
 from duly.records.wire.retry import RETRY
 from duly.rules.policies import EXPIRES
 from duly.rules.zones import to_wall
-from duly.values.spans import span_options
+from duly.values.spans import SpanOption, span_options
 
 
 class Status(StrEnum):
@@ -48,6 +48,9 @@ class NextState(StrEnum):
 
 TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.SKIPPED})
 """The statuses of events that have ended."""
+
+FIRED = TERMINAL - {Status.CANCELLED}
+"""The statuses of events that have ended, and whose keys stay fired."""
 
 
 HANDLER = "handler"
@@ -89,10 +92,21 @@ class EventUser(msgspec.Struct, frozen=True):
     key: str | None  # the user's id in the caller's own system
 
 
-class Timer(msgspec.Struct, frozen=True):
-    """A caller's request for one firing, at an instant or after a delay."""
+QUIET = SpanOption(
+    timedelta(milliseconds=1),
+    timedelta(days=366),
+    "Debounce: instead of a due time, so long after the last call with this key",
+)
+MAX_WAIT = SpanOption(
+    timedelta(milliseconds=1), timedelta(days=366), "With quiet: at most so long after the first call with this key"
+)
 
-    due: datetime | timedelta
+
+class Timer(msgspec.Struct, frozen=True):
+    """A caller's request for one firing: at an instant, after a delay, or, with *quiet*, so long after the last of many
+    calls."""
+
+    due: datetime | timedelta | None
     type: str
     payload: Any = None
     key: str | None = None
@@ -101,6 +115,9 @@ class Timer(msgspec.Struct, frozen=True):
     retry: Retry = DEFAULT
     correlation_id: str | None = None
     expires: Annotated[timedelta | float | str | None, EXPIRES] = None
+    once: bool = True  # a key that has fired stays fired; False: it may fire again
+    quiet: Annotated[timedelta | float | str | None, QUIET] = None
+    max_wait: Annotated[timedelta | float | str | None, MAX_WAIT] = None
 
 
 class TimerOptions(TypedDict, total=False):
@@ -112,6 +129,9 @@ class TimerOptions(TypedDict, total=False):
     retry: Retry
     correlation_id: str | None
     expires: timedelta | float | str | None
+    once: bool
+    quiet: timedelta | float | str | None
+    max_wait: timedelta | float | str | None
 
 
 TIMER_SPANS = span_options(Timer)
@@ -147,6 +167,9 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     via: str | None = None  # how it was put: see decide/targets/origin.py
     expires: timedelta | None = None
     owner: str | None = None  # the name of its schedule, or the key of its user
+    once: bool = True
+    quiet: timedelta | None = None
+    max_wait: timedelta | None = None
     # The successor of a head: see decide/series/successor.py. Only the claim reads these columns.
     next_state: NextState | None = None
     next_occurrence: str | None = None
@@ -194,7 +217,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     payload_json: str
     target_json: str | None
     retry_json: str | None
-    key: str | None
+    key: Annotated[str | None, Fallback("freed_key")]  # also after a later event took it
     correlation_id: str | None
     series: str | None
     occurrence: str | None
@@ -217,6 +240,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     expires: timedelta | None = None  # an attempt may begin until this long after the due time
     stop_requested: Annotated[datetime | None, told("When it was asked to stop while it ran")] = None
     owner: str | None = None  # the name of its schedule, or the key of its user; its series says which, and has the id
+    quiet: timedelta | None = None  # debounced: each call moves it to so long after now,
+    max_wait: timedelta | None = None  # at most so long after the first call,
+    first_asked: Annotated[datetime | None, told("First call of a debounced timer")] = None
     stop_flag: Annotated[Any, Mark.NOT_STORED, Mark.INTERNAL] = None  # of a handler in a thread: see ``stopping``
 
     @property

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,6 +14,12 @@ class Mark(Enum):
 
     NOT_STORED = "not stored"
     INTERNAL = "internal"
+
+
+class Fallback(NamedTuple):
+    """Another column, which has the value of the field where the field's own column is empty."""
+
+    column: str
 
 
 LookedUp = Annotated[T, Mark.NOT_STORED]

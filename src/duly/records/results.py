@@ -21,6 +21,16 @@ class CancelResult(StrEnum):
     NOTHING = "nothing"  # there is no such event, or it was cancelled before
 
 
+class PutChange(StrEnum):
+    """What putting a timer has changed."""
+
+    CREATED = "created"
+    MOVED = "moved"  # the open event with the same key
+    UNCHANGED = "unchanged"  # the event is the same, or has started; or it has fired, with the same due time
+    ALREADY_FIRED = "already_fired"  # the key has fired, with another due time
+    REFUSED = "refused"  # an open event of another type has the key
+
+
 class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "replayed", "until": "last_ready_at"}):
     """The result of a replay of many dead letters so far."""
 

@@ -53,7 +53,7 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         return dialect.typed(field, f":{name}", value)
 
     def guard(field: str, test: str) -> str:
-        return f"(e.{field} IS NOT NULL AND {test})" if NULLABLE[field] else test
+        return f"({_column(field)} IS NOT NULL AND {test})" if NULLABLE[field] else test
 
     def write(spec: Spec) -> str:
         match spec:
@@ -79,10 +79,10 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 # Events of schedules carry no rule, because the schedule has it; so they have an index of their own.
                 return guard("series", f"e.series = {place('series', value)} AND e.rule IS NULL")
             case Compare(field, op, value):
-                return guard(field, f"e.{field} {op} {place(field, value)}")
+                return guard(field, f"{_column(field)} {op} {place(field, value)}")
             case OneOf(field, values):
                 tests = [
-                    f"e.{field} = {place(field, value)}"
+                    f"{_column(field)} = {place(field, value)}"
                     for value in values
                     if _storable(value)
                     and (field not in TEXT_FIELDS or isinstance(value, str))
@@ -104,6 +104,10 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         raise TypeError(f"{type(spec).__name__} cannot be compiled: build it from the specs in duly.records.specs")
 
     return write(spec), parameters
+
+
+def _column(field: str) -> str:
+    return "coalesce(e.key, e.freed_key)" if field == "key" else f"e.{field}"
 
 
 def _plain(value: Any, dialect: Dialect) -> Any:

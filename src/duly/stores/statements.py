@@ -12,12 +12,10 @@ import msgspec
 from duly.decide.fair_share import Key
 from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.decide.series.successor import editions
-from duly.errors import NotFound
 from duly.ports import (
     NO_FRONTIER,
     PAGE_BYTES,
     PAGE_EXAMINED,
-    Added,
     ClaimedEvents,
     Clock,
     CreatedEvent,
@@ -36,7 +34,7 @@ from duly.ports import (
 from duly.records.event import Claim, Event, NewEvent, Settlement, Status
 from duly.records.history import Entry
 from duly.records.specs import Compare, Spec
-from duly.stores.columns.lists import ADD, PUT
+from duly.stores.columns.lists import ADD
 from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
 from duly.stores.dead_letter_statements import DeadLetterQueries
@@ -48,6 +46,7 @@ from duly.stores.query_base import LAST_ID, Columns, each, read_settled
 from duly.stores.schedule_statements import ScheduleQueries
 from duly.stores.specs import Dialect, compile_spec
 from duly.stores.target_statements import TargetQueries
+from duly.stores.timer_statements import TimerQueries
 from duly.stores.user_statements import UserQueries
 
 MOST_ENTRIES = 2**31 - 1
@@ -63,6 +62,7 @@ FORGOTTEN = "the database lost this claim in a crash; the attempt ended as: {}"
 
 
 class StoreQueries(
+    TimerQueries,
     ScheduleQueries,
     UserQueries,
     TargetQueries,
@@ -138,49 +138,6 @@ class StoreQueries(
 
     def add_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
         return self.statement("add", self.batch(ADD, events), soon=self.span(self.soon))
-
-    async def put(self, events: Sequence[NewEvent]) -> list[Added]:
-        rows = await self.run(*self.put_statement(events))
-        found = self.read_put(rows)
-        if missing := [event for event in events if event.key and (event.tenant, event.key) not in found]:
-            found |= self.read_keys(await self.run(*self.keys_statement(missing)))
-        missing = [event for event in missing if (event.tenant, event.key) not in found and event.asked is not None]
-        if missing:
-            found |= self.read_keys(await self.run(*self.withdrawn_statement(missing)))
-        return [self.pick_added(event, found) for event in events]
-
-    def put_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
-        # Sorted, so that two batches cannot deadlock on each other's keys. Of one key, the last event wins.
-        last = {(event.tenant, event.key or event.id): event for event in events}
-        ordered = [last[key] for key in sorted(last)]
-        return self.statement("put", self.batch(PUT, ordered), soon=self.span(self.soon), by="caller")
-
-    def keys_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
-        keys: Columns = {"tenant": [event.tenant for event in events], "key": [event.key for event in events]}
-        return self.statement("by_keys", keys)
-
-    def withdrawn_statement(self, events: Sequence[NewEvent]) -> tuple[Query, dict[str, Any]]:
-        wishes: Columns = {
-            "tenant": [event.tenant for event in events],
-            "key": [event.key for event in events],
-            "asked": [event.asked for event in events],
-        }
-        return self.statement("withdrawn", wishes)
-
-    def read_put(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        reader = self.readers.event
-        added = [Added(reader.read(row), "created" if reader.rest(row)[0] else "moved") for row in rows]
-        return {(a.event.tenant, a.event.key or a.event.id): a for a in added}
-
-    def read_keys(self, rows: Sequence[Any]) -> dict[tuple[str, str], Added]:
-        events = [self.readers.event.read(row) for row in rows]
-        return {(event.tenant, event.key or event.id): Added(event, "unchanged") for event in events}
-
-    def pick_added(self, event: NewEvent, found: Mapping[tuple[str, str], Added]) -> Added:
-        added = found.get((event.tenant, event.key or event.id))
-        if added is None:  # the event with its key was cancelled between two statements
-            raise NotFound(f"timer {event.key!r} was cancelled while it was being changed: try again")
-        return added
 
     def room(self, room: Mapping[str, int], since: Mapping[str, datetime] | None = None) -> Columns:
         """Parameters with a row for each lane."""
@@ -418,9 +375,6 @@ class StoreQueries(
 
     async def lock(self, id: str) -> Event | None:
         return self.one(await self.ask("lock", id=id))
-
-    async def by_key(self, tenant: str, key: str) -> Event | None:
-        return self.one(await self.ask("by_key", tenant=tenant, key=key))
 
     async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
         return await self._find(spec, limit, after, None)

@@ -9,14 +9,11 @@ from typing import NamedTuple
 from duly.decide.error_text import describe
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.schedule import OrderedTimer, put_ordered_timers, takes_timers
-from duly.errors import Invalid, NotFound, Problem, StoreError, StoreUnavailable
+from duly.errors import Conflict, Invalid, Problem, StoreError, StoreUnavailable
 from duly.ports import Command, Commands, TimerStore
 from duly.records.event import Timer
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck, Signals
 from duly.timer_service.messages import LARGEST_COMMAND, SHORT_EXCERPT, read_command, write_rejection
-
-PUT_TRIES = 3
-"""How often a put is tried when somebody cancels a timer at the same moment."""
 
 DELIVERIES_BEFORE_REJECTION = 5
 """Deliveries after which a command that was never stored is rejected, if the store accepts other timers."""
@@ -102,9 +99,9 @@ class TimerCommands:
         return [RejectedCommand(one.command, _problems(error)) for one, error in again]
 
     async def _are_at_fault(self, failed: Sequence[tuple[OrderedCommand, Exception]]) -> bool:
-        """Whether the commands are at fault and not the store: either they are invalid, or they were delivered often
-        and the store accepts another timer."""
-        if all(isinstance(error, Invalid) for _, error in failed):
+        """Whether the commands are at fault and not the store: either they are invalid, or their keys belong to events
+        of other types, or they were delivered often and the store accepts another timer."""
+        if all(isinstance(error, Invalid | Conflict) for _, error in failed):
             return True
         if any(
             one.command.deliveries < DELIVERIES_BEFORE_REJECTION or isinstance(error, StoreError)
@@ -121,19 +118,13 @@ class TimerCommands:
     async def _try_to_put(self, wanted: Sequence[OrderedCommand]) -> Exception | None:
         """Stores all commands in one transaction. Returns the error if that fails."""
         ordered = [OrderedTimer(one.command.order, one.timer) for one in wanted]
-        failed: Exception | None = None
-        for _ in range(PUT_TRIES):
-            try:
-                await put_ordered_timers(self._store, ordered, self._channels)
-            except StoreUnavailable:
-                raise
-            except NotFound as error:
-                failed = error
-            except Exception as error:
-                return error
-            else:
-                return None
-        return failed
+        try:
+            await put_ordered_timers(self._store, ordered, self._channels)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            return error
+        return None
 
 
 def _problems(error: Exception) -> Sequence[Problem]:

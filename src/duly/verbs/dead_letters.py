@@ -56,7 +56,7 @@ async def replay_all(
     done, walk, pace = Replayed(), _Walk(store, spec, extent), _Pace(store, gap, extent.begun)
     async for letters in walk.chunks():
         allowed = [letter for letter in letters if not closed(letter.via, _target(letter), channels)]
-        back = await store.replay_found(allowed, await pace.next(len(allowed)), by) if allowed else {}
+        back = await _replay(store, allowed, await pace.next(len(allowed)), by) if allowed else {}
         done = Replayed(
             events=done.events + len(back),
             until=max(filter(None, (done.until, *back.values())), default=None),
@@ -64,6 +64,18 @@ async def replay_all(
         )
         tell(done)
     return done, None if walk.rest is None else walk.rest._replace(free=pace.free)
+
+
+async def _replay(
+    store: DeadLetterStore, letters: Sequence[DeadLetter], ready: Sequence[datetime | None], by: str
+) -> dict[str, datetime]:
+    """Replays dead letters, except for those whose keys were taken by events that are open."""
+    if not any(letter.keyless for letter in letters):
+        return await store.replay_found(letters, ready, by)
+    async with store.begin() as tx:
+        taken = await tx.take_keys([letter.id for letter in letters])
+        left = [(letter, at) for letter, at in zip(letters, ready, strict=True) if letter.id not in taken]
+        return await tx.replay_found([letter for letter, _ in left], [at for _, at in left], by) if left else {}
 
 
 async def discard_all(

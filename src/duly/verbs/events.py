@@ -187,6 +187,12 @@ class Events:
                 raise Conflict(
                     f"cannot replay event {id}: it expired at {ended} and would be skipped; create a new event"
                 )
+            if holder := (await tx.take_keys([event.id])).get(event.id):
+                taken = require_found("event", await tx.get(holder), holder, None)
+                raise Conflict(
+                    f"cannot replay event {id}: its key {event.key!r:.60} is taken by event {holder}, which is "
+                    f"{taken.status}; replay it when that one has ended, or cancel that one"
+                )
             again = msgspec.structs.replace(event, status=status, attempts=0, interruptions=0)
             detail = f"after {event.attempts} attempts: {event.last_error or ''}"
             replayed = await _change(tx, again, "replayed", by, detail)
@@ -331,6 +337,8 @@ class Events:
         found = await self._find(tx, name, tenant)
         while found is not None:
             locked = await tx.lock(found.id)
+            if locked is None and found.status in TERMINAL:
+                return found  # it was deleted, and its key is remembered
             if locked is None or locked.status is not Status.CANCELLED or found.status is Status.CANCELLED:
                 return locked
             found = await self._find(tx, name, tenant)

@@ -73,10 +73,13 @@ ENTRY = _told(
     Entry(_NOW, "rescheduled", "key console", detail="due 2026-12-01T08:00:00Z → 2026-12-01T09:00:00Z"),
 )
 
+NEW_TIMER = {**EVENT, "change": "created"}
+
 TIMER_RESULTS: dict[str, Any] = {
     "created": 1,
     "changed": 0,
     "unchanged": 0,
+    "already_fired": 0,
     "refused": 1,
     "results": [
         {"status": "created", "id": _ID, "key": "invoice-7", "errors": []},

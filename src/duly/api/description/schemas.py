@@ -103,12 +103,18 @@ _timer: Mapping[str, Schema] = {
     "target": maybe(target),
     "retry": maybe(retry),
     "correlation_id": maybe(name("correlation_id")),
+    "once": maybe({"type": "boolean", "default": True, "description": "Whether a key that has fired stays fired"}),
     **each_maybe(spans(TIMER_SPANS)),
 }
 _GIVEN: Schema = {"type": "string"}
+_NULL: Schema = {"type": "null"}
 _ONE_OF_THEM = [
-    {"properties": {"due_at": _GIVEN, "after": {"type": "null"}}, "required": ["due_at"]},
-    {"properties": {"after": {"type": ["string", "number"]}, "due_at": {"type": "null"}}, "required": ["after"]},
+    {"properties": {"due_at": _GIVEN, "after": _NULL, "quiet": _NULL, "max_wait": _NULL}, "required": ["due_at"]},
+    {
+        "properties": {"after": {"type": ["string", "number"]}, "due_at": _NULL, "quiet": _NULL, "max_wait": _NULL},
+        "required": ["after"],
+    },
+    {"properties": {"quiet": _GIVEN, "due_at": _NULL, "after": _NULL}, "required": ["quiet"]},
 ]
 
 PAGING: Mapping[str, Schema] = {"limit": whole(1, MOST_LISTED, default=100), "cursor": given_cursor}

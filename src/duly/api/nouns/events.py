@@ -84,6 +84,11 @@ async def list_events(ask: ApiRequest) -> ApiResponse:
     return await list_page(ask, which, page, [*page.problems, *problems])
 
 
+def has_fired(event: Event) -> Conflict:
+    """The error for an event that is to be cancelled, and has fired."""
+    return Conflict(f"cannot cancel event {event.id}: it is {event.status}")
+
+
 async def cancelled(ask: ApiRequest, name: str, reason: str | None = None) -> ApiResponse:
     """Cancels the event with this id or key. The status of the answer says what came of it."""
     result = await ask.own.events.cancel(name, tenant=ask.tenant, by=ask.by, reason=reason)
@@ -91,7 +96,7 @@ async def cancelled(ask: ApiRequest, name: str, reason: str | None = None) -> Ap
         raise NotFound(f"there is no event {name!r:.60} to cancel: it does not exist, or was cancelled before")
     event = await ask.own.events.get(name, tenant=ask.tenant)
     if result is CancelResult.FIRED:
-        raise Conflict(f"cannot cancel event {event.id}: it is {event.status}")
+        raise has_fired(event)
     return ApiResponse(_shown(event), 202 if result is CancelResult.RUNNING else 200)
 
 

@@ -11,37 +11,44 @@ import msgspec
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import MOST_BULK, ref
-from duly.api.nouns.events import CANCELLED, cancelled
+from duly.api.nouns.events import CANCELLED, cancelled, has_fired
 from duly.api.protocol.bodies import BULK_BODY_BYTES
 from duly.api.protocol.problems import errors_of
 from duly.api.protocol.request import ApiRequest, ApiResponse
+from duly.decide.keys import key_refused
 from duly.engine.destinations.target_references import key_of, targets_missing
+from duly.engine.schedule import accepted
 from duly.errors import Invalid, Problem
-from duly.records.event import EVENT_JSON, NewEvent, Timer
-from duly.records.wire.answers import TimerResults
+from duly.records.event import EVENT_JSON, FIRED, NewEvent, Timer
+from duly.records.results import PutChange
+from duly.records.wire.answers import EVENT_WITH_CHANGE, TimerResults
 from duly.records.wire.timer_reader import read_timer
 
 operations = Operations("timers")
 TIMERS_PER_SLICE = 100
 """Timers that are checked before other tasks of the event loop get their turn."""
 
-CHANGES = {"moved": "changed"}
+CHANGES = {PutChange.MOVED: "changed"}
 """Names of changes that differ between the store and the API."""
+
+NO_CHANGE = (PutChange.UNCHANGED, PutChange.ALREADY_FIRED, PutChange.REFUSED)
 
 
 @operations.add(
     "PUT",
     "/v1/timers/{key}",
     {
-        201: DescribedResponse("The timer was created", EVENT_JSON.struct, examples.EVENT, located=True),
+        201: DescribedResponse("The timer was created", EVENT_WITH_CHANGE, examples.NEW_TIMER, located=True),
         200: DescribedResponse(
-            "The timer existed: it was moved, is unchanged, or has already fired", EVENT_JSON.struct, examples.EVENT
+            "The timer existed: it was moved, is unchanged, or has already fired",
+            EVENT_WITH_CHANGE,
+            {**examples.NEW_TIMER, "change": "changed"},
         ),
     },
     takes=RequestBody(ref("Timer"), examples.TIMER),
+    conflicts=True,
     # Where nothing was to be changed, a second statement reads the existing timer. A transaction would make that no
-    # safer: each statement sees what was committed before it began. A timer that is cancelled between the two is
-    # reported as cancelled.
+    # safer: each statement sees what was committed before it began.
     one_statement=True,
 )
 async def put_timer(ask: ApiRequest) -> ApiResponse:
@@ -49,11 +56,16 @@ async def put_timer(ask: ApiRequest) -> ApiResponse:
 
     You choose the key; it is unique among the timers of your tenant. Once the timer has started, nothing changes, and
     the answer shows its present state. A cancelled timer frees its key.
+
+    A key that has fired stays fired: with the same due time, the timer is `unchanged`; with another one, the answer
+    says `already_fired`, unless `once` is false. With `quiet` instead of a due time, the timer is due so long after the
+    last call, at most `max_wait` after the first. 409 if the key belongs to an open timer of another type.
     """
     timer = read_timer(ask.body, ask.tenant, ask.own.channels, key=ask.named("key"))
-    [added] = await ask.own.put(ask.own.plan((timer,)))
-    body = EVENT_JSON.write(added.event)
-    if added.change != "created":
+    events = ask.own.plan((timer,))
+    [added] = accepted(events, await ask.own.put(events))
+    body = EVENT_JSON.write(added.event) | {"change": CHANGES.get(added.change, added.change)}
+    if added.change is not PutChange.CREATED:
         return ApiResponse(body)
     return ApiResponse(body, 201, {"Location": ask.address})
 
@@ -77,6 +89,8 @@ async def cancel_timer(ask: ApiRequest) -> ApiResponse:
     it was cancelled before, 409 if it has fired.
     """
     event = await ask.own.events.by_key(ask.named("key"), tenant=ask.tenant)
+    if event.status in FIRED:
+        raise has_fired(event)
     return await cancelled(ask, event.id)
 
 
@@ -109,8 +123,11 @@ async def put_timers(ask: ApiRequest) -> ApiResponse:
         for wished, added in zip(wishes, put, strict=True):
             for (index, event), change in zip(wished, _changes(wished, added.change), strict=True):
                 results[index] = _result(change, added.event.id, event.key)
+                if added.change is PutChange.REFUSED:
+                    problem = Problem("type", str(key_refused(event.type, added.event)))
+                    results[index] = _result(change, None, event.key, errors_of([problem]))
     became = Counter(result["status"] for result in results)
-    counts = {word: became[word] for word in ("created", "changed", "unchanged", "refused")}
+    counts = {word: became[word] for word in ("created", "changed", "unchanged", "already_fired", "refused")}
     return ApiResponse(counts | {"results": results})
 
 
@@ -171,13 +188,13 @@ def _wishes(events: Sequence[Numbered]) -> list[list[Numbered]]:
     return list(wishes.values())
 
 
-def _changes(wished: Sequence[Numbered], change: str) -> Iterator[str]:
+def _changes(wished: Sequence[Numbered], change: PutChange) -> Iterator[str]:
     """The result of each event for one timer: each but the first changes the one before it, unless both are the
-    same."""
+    same. If the last one has changed nothing, neither have the others."""
     yield CHANGES.get(change, change)
     for (_, before), (_, event) in pairwise(wished):
         same = msgspec.structs.replace(event, id=before.id) == before
-        yield "unchanged" if same or change == "unchanged" else "changed"
+        yield change if change in NO_CHANGE else "unchanged" if same else "changed"
 
 
 def _result(status: str, id: str | None, key: Any = None, errors: Sequence[dict[str, str]] = ()) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from duly.cli.payloads import read_payload
 from duly.cli.processes.capabilities import handlers_of
 from duly.cli.spans import given_spans, with_spans
 from duly.cli.targets.options import HERE, TargetOptions
-from duly.errors import Misuse
+from duly.errors import Conflict, Misuse
 from duly.ports import Added
 from duly.records.event import EVENT_JSON, TIMER_SPANS, Event
+from duly.records.results import PutChange
 
 
 def register(commands: App) -> None:
@@ -29,12 +30,17 @@ class AtOptions:
     type: Annotated[str, Parameter(help="Event type; it selects the handler")]
     payload: Annotated[str, Parameter(help="Payload, as JSON", metavar="JSON", allow_leading_hyphen=True)] = "null"
     key: Annotated[str | None, Parameter(help="Unique key: a second call with the same key moves the event")] = None
+    once: Annotated[
+        bool, Parameter(help="A key that has fired stays fired (default); or it may fire again", negative="--no-once")
+    ] = True
     tenant: Annotated[str, Parameter(help="Tenant of the event")] = "default"
     correlation_id: Annotated[str | None, Parameter(help="Correlation id, for tracing")] = None
 
 
 def at(
-    *when: Annotated[str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now", allow_leading_hyphen=False)],
+    *when: Annotated[
+        str, Parameter(help="2026-12-01T09:00:00Z, +30s, in 5m, or now; not with --quiet", allow_leading_hyphen=False)
+    ],
     what: AtOptions,
     aimed: TargetOptions = HERE,
     invocation: Hidden,
@@ -43,14 +49,16 @@ def at(
 
     It is stored durably when the command returns. Without --webhook, --to or --target, a Python handler runs it.
     """
-    if not when:
-        raise Misuse(f"give the due time: {EXAMPLES}")
-    asyncio.run(_at(" ".join(when), what, aimed, invocation))
+    spans = given_spans(TIMER_SPANS, what)
+    if not when and "quiet" not in spans:
+        raise Misuse(f"give the due time: {EXAMPLES}; or --quiet")
+    asyncio.run(_at(" ".join(when) if when else None, what, spans, aimed, invocation))
 
 
-async def _at(written: str, what: AtOptions, aimed: TargetOptions, invocation: Invocation) -> None:
-    due, payload = parse_when(written), read_payload(what.payload)
-    spans: Any = given_spans(TIMER_SPANS, what)
+async def _at(
+    written: str | None, what: AtOptions, spans: dict[str, Any], aimed: TargetOptions, invocation: Invocation
+) -> None:
+    due, payload = None if written is None else parse_when(written), read_payload(what.payload)
     duly = invocation.duly()
     async with duly:
         added = await duly.put(
@@ -61,6 +69,7 @@ async def _at(written: str, what: AtOptions, aimed: TargetOptions, invocation: I
             tenant=what.tenant,
             target=await aimed.spec(duly, what.tenant),
             correlation_id=what.correlation_id,
+            once=what.once,
             **spans,
         )
         now = await duly.now()
@@ -71,6 +80,8 @@ async def _at(written: str, what: AtOptions, aimed: TargetOptions, invocation: I
         print_json(EVENT_JSON.write(added.event) | {"change": added.change})
     else:
         _show(added, away(added.event.due - now))
+    if added.change is PutChange.ALREADY_FIRED:
+        raise Conflict("nothing was scheduled: this key has fired already; --no-once lets it fire again")
 
 
 def _show(added: Added, how_far: str) -> None:
@@ -84,12 +95,13 @@ def _show(added: Added, how_far: str) -> None:
         f", {how_far}",
         f"  to {readable(event.destination)}" if event.destination else "",
     )
-    if added.change != "created":
+    if added.change is not PutChange.CREATED:
         line.append(f"  ({_CHANGES[added.change]})")
     screen().print(line, soft_wrap=True)
 
 
 _CHANGES = {
-    "moved": "an event with this key existed and was moved",
-    "unchanged": "this event exists already under this key: nothing changed",
+    PutChange.MOVED: "an event with this key existed and was moved",
+    PutChange.UNCHANGED: "this event exists already under this key: nothing changed",
+    PutChange.ALREADY_FIRED: "the event of this key has fired already",
 }

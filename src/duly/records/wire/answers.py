@@ -37,10 +37,14 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
 
 
+Change = Literal["created", "changed", "unchanged", "already_fired"]
+"""What came of a timer that was put."""
+
+
 class TimerResult(msgspec.Struct, frozen=True):
     """The result for one timer of a bulk request."""
 
-    status: Literal["created", "changed", "unchanged", "refused"]
+    status: Change | Literal["refused"]
     id: Id | None
     key: Any
     errors: list[FieldError]
@@ -52,6 +56,7 @@ class TimerResults(msgspec.Struct, frozen=True):
     created: FromZero
     changed: FromZero
     unchanged: FromZero
+    already_fired: FromZero
     refused: FromZero
     results: list[TimerResult]
 
@@ -120,6 +125,7 @@ EVENT_WITH_HISTORY = struct_with(
     history_cursor=CURSOR,
 )
 RESUMED = struct_with("Resumed", SCHEDULE_JSON.struct, passed=FromZero, fires=bool)
+EVENT_WITH_CHANGE = struct_with("EventWithChange", EVENT_JSON.struct, change=Change)
 REPLAYED = struct_with("Replayed", Replayed, next_cursor=CURSOR)
 DISCARDED = struct_with("Discarded", Discarded, next_cursor=CURSOR)
 TARGET_WITH_SECRET = struct_with("TargetWithSecret", TARGET_JSON.struct, secret=str | None)

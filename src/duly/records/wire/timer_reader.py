@@ -13,7 +13,10 @@ from duly.records.event import Timer
 from duly.values.durations import EXAMPLES as A_DURATION
 from duly.values.instants import read_instant, read_json_delay
 
-FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id", *SPANS)
+FIELDS = ("key", "due_at", "after", "type", "payload", "target", "retry", "correlation_id", "once", *SPANS)
+WHENS = ("due_at", "after", "quiet")
+"""The fields of which a timer has exactly one."""
+
 PLACEHOLDER_DUE = datetime(2000, 1, 1, tzinfo=UTC)
 """Stands for a due time that is missing or wrong, so that the other fields can still be checked."""
 
@@ -40,6 +43,7 @@ def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str
         written.get("target"),
         retry,
         written.get("correlation_id"),
+        once=_once(written.get("once"), problems),
         **_spans(written, problems),
     )
     if problems:
@@ -59,17 +63,26 @@ def _unknown(written: Mapping[Any, Any]) -> list[Problem]:
 
 
 def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
-    given = [field for field in ("due_at", "after") if written.get(field) is not None]
+    given = [field for field in WHENS if written.get(field) is not None]
     if len(given) != 1:
-        said = "cannot be given together with after: give one of them" if given else "is missing: give due_at or after"
-        problems.append(Problem("due_at", said))
-        return PLACEHOLDER_DUE
+        together = f"cannot be given together with {given[-1]}: give one of them" if given else ""
+        problems.append(Problem(given[0] if given else "due_at", together or "is missing: give due_at, after or quiet"))
+        return None if "quiet" in given else PLACEHOLDER_DUE
     [field] = given
+    if field == "quiet":
+        return None
     due = (read_instant if field == "due_at" else read_json_delay)(field, written[field])
     if isinstance(due, Problem):
         problems.append(due)
         return PLACEHOLDER_DUE
     return due
+
+
+def _once(written: Any, problems: list[Problem]) -> bool:
+    if written is None or isinstance(written, bool):
+        return written is not False
+    problems.append(Problem("once", f"expected true or false, not {written!r:.50}"))
+    return True
 
 
 def _spans(written: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from duly.records.columns import ColumnKind, ColumnList
+from duly.records.columns import Column, ColumnKind, ColumnList
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,15 @@ class ColumnSql:
     def select(self, columns: ColumnList, alias: str = "") -> str:
         """The list of columns for SELECT, of the table or row with this alias."""
         table = alias and f"{alias}."
-        return ", ".join(
-            self.expressions[column.field].format(table)
-            if column.field in self.expressions
-            else self.selected.get(column.kind, "{}").format(f"{table}{column.name}")
-            for column in columns
-        )
+        return ", ".join(self._selected(column, table) for column in columns)
+
+    def _selected(self, column: Column, table: str) -> str:
+        if column.field in self.expressions:
+            return self.expressions[column.field].format(table)
+        name = f"{table}{column.name}"
+        if column.fallback is not None:
+            name = f"coalesce({name}, {table}{column.fallback})"
+        return self.selected.get(column.kind, "{}").format(name)
 
 
 def _json_rows(columns: ColumnList) -> str:

@@ -15,7 +15,7 @@ from duly.records.api_key import ApiKey
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.columns import Column, ColumnKind, ColumnList, columns_of, only, without
 from duly.records.event import Event, NewEvent, Status
-from duly.records.history import Entry
+from duly.records.history import Entry, FiredKey
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
 from duly.records.user import User
@@ -75,11 +75,15 @@ OF_SERIES = (
 )
 """Fields that a timer does not have."""
 
-OF_TIMERS = ("delay", "key", "asked")
+OF_TIMERS = ("delay", "key", "asked", "once", "quiet", "max_wait")
 """Fields that an event of a series does not have."""
 
-PUT = Batch(without(columns_of(NewEvent), *OF_SERIES), ("due", "delay"), kept=("id", "tenant", "key", "asked"))
-ADD = Batch(without(PUT.given, "asked"), PUT.computed)
+OF_KEYS = ("asked", "once", "quiet", "max_wait")
+"""Fields that an event without a key does not have."""
+
+PUT_AGAIN = Batch(without(columns_of(NewEvent), *OF_SERIES), computed=("due", "delay", "once"))
+PUT = Batch(without(PUT_AGAIN.given, "once"), ("due", "delay"), kept=("id", "tenant", "key", "asked"))
+ADD = Batch(without(PUT_AGAIN.given, *OF_KEYS), PUT.computed)
 PLANT = Batch(without(columns_of(NewEvent), *OF_TIMERS), computed=("due", "scheduled"))
 SUCCEED = Batch(without(PLANT.inserted, "id", "occurrence", "head", "held", "hold_kind", "gated", *OF_SUCCESSORS))
 """The columns that a successor has from the head before it."""
@@ -108,6 +112,7 @@ ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash",
 
 BATCHES = {
     "put": PUT,
+    "put_again": PUT_AGAIN,
     "add": ADD,
     "plant": PLANT,
     "reshape": RESHAPE,
@@ -126,6 +131,7 @@ LISTS = {
     "claimed": CLAIMED,
     # The fields that make a timer a different one. Its lane and destination follow from its type and target.
     "moved": without(PUT.updated, "lane", "destination", "via"),
+    "fired_key": columns_of(FiredKey),
     "entry": columns_of(Entry),
     "schedule": columns_of(Schedule),
     "user": columns_of(User),

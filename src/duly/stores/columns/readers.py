@@ -16,7 +16,7 @@ from duly.records.api_key import ApiKey
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.columns import Column, ColumnList, columns_of
 from duly.records.event import Event
-from duly.records.history import Entry
+from duly.records.history import Entry, FiredKey
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
 from duly.records.user import User
@@ -104,6 +104,7 @@ class RowReaders:
     def __init__(self, sql: ColumnSql) -> None:
         self.event = row_reader(Event, sql)
         self.claimed = row_reader(Event, sql, CLAIMED, given=OF_THE_CLAIM, constants=OF_ALL_CLAIMED)
+        self.fired_key = row_reader(FiredKey, sql)
         self.entry = row_reader(Entry, sql)
         self.schedule = row_reader(Schedule, sql)
         self.user = row_reader(User, sql)

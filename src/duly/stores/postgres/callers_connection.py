@@ -19,7 +19,7 @@ class CallersTransaction(BulkCopyQueries):
     """The statements of a store, run on a caller's connection."""
 
     def __init__(self, store: StoreQueries, connection: Any) -> None:
-        self.clock, self.soon = store.clock, store.soon
+        self.clock, self.soon, self.key_memory = store.clock, store.soon, store.key_memory
         self.connection = connection
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:

@@ -6,7 +6,8 @@
 
 -- fragment: newest
 (SELECT id, status, due, ready, version, attempts, unsettled, series, occurrence, head, held, hold_kind, held_for,
-        claimed, executed, settled, worker, scheduled, next_state, next_scheduled, rule IS NOT NULL AS ruled FROM duly.events ORDER BY id DESC LIMIT :examine::bigint)
+        claimed, executed, settled, worker, scheduled, next_state, next_scheduled, rule IS NOT NULL AS ruled,
+        key, freed_key FROM duly.events ORDER BY id DESC LIMIT :examine::bigint)
 
 -- fragment: schedule_id
 CASE WHEN e.series ~ '^schedule:[0-9a-f-]+$' AND length(e.series) = 45 THEN substr(e.series, 10)::uuid END
@@ -39,6 +40,7 @@ SELECT 'event', id::text, told FROM (
             THEN 'is neither ready nor held: nobody will ever claim it'
         WHEN status IN ('PENDING', 'PROCESSING') AND ready IS NOT NULL AND held IS NOT NULL THEN 'is ready, and is held'
         WHEN status IN ('PENDING', 'PROCESSING') AND ready < due THEN 'would be claimed before it is due'
+        WHEN key IS NOT NULL AND freed_key IS NOT NULL THEN 'has its key, and a later event has taken it'
         WHEN status = 'PROCESSING' AND held IS NOT NULL THEN 'is claimed, and is held'
         WHEN status = 'PROCESSING' AND (worker IS NULL OR claimed IS NULL) THEN 'is claimed, and does not say when or by whom'
         WHEN status = 'PROCESSING' AND unsettled < 1 THEN 'is claimed, and would be claimed as if it was not'
@@ -207,3 +209,10 @@ SELECT 'destination', destination, 'of tenant "' || tenant || '" ' || CASE WHEN 
     THEN 'is to be tried, and is not parked' ELSE 'is parked, and nothing would ever open it: it does not say since when' END
 FROM (SELECT * FROM duly.destinations LIMIT :examine::bigint) AS d
 WHERE (parked IS NOT NULL AND since IS NULL) OR (parked IS NULL AND probe_at IS NOT NULL) LIMIT :most
+
+-- name: keys_are_remembered_once (read)
+-- The key of a deleted event is remembered until another event has it.
+SELECT 'event', e.id::text, 'has the key "' || e.key || '", which is still remembered of event ' || f.id
+FROM (SELECT * FROM duly.fired_keys LIMIT :examine::bigint) AS f
+JOIN duly.events AS e ON e.tenant = f.tenant AND e.key = f.key AND e.key IS NOT NULL AND e.status <> 'CANCELLED'
+LIMIT :most

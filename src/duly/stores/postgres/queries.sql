@@ -62,14 +62,42 @@ SELECT count(pg_notify('duly', lane)::text) FROM unnest(:lanes::text[]) AS soon 
 -- The clock, and whether this role may not use COPY on these tables: with row-level security, only their owner may.
 SELECT {micros}, row_security_active('duly.events') OR row_security_active('duly.users')
 
+-- fragment: not_withdrawn
+-- (Nor is a request carried out that is not newer than the existing event, which somebody may be about to cancel.)
+(asked IS NULL
+ OR NOT EXISTS (
+     SELECT FROM duly.events AS gone
+     WHERE gone.tenant = given.tenant AND gone.key = given.key AND gone.status = 'CANCELLED'
+       AND gone.asked >= given.asked
+ ) AND NOT EXISTS (
+     SELECT FROM duly.events AS there
+     WHERE there.tenant = given.tenant AND there.key = given.key AND there.key IS NOT NULL
+       AND there.status <> 'CANCELLED' AND there.asked >= given.asked
+ ))
+
+-- fragment: fired
+-- How many events have fired under the given key, or are remembered. (Not NOT EXISTS: the planner might turn that into a
+-- join with the whole table.)
+(SELECT count(*) FROM duly.events AS fired
+ WHERE fired.tenant = given.tenant AND fired.key = given.key AND fired.key IS NOT NULL AND fired.status <> 'CANCELLED'
+   AND fired.status NOT IN ('PENDING', 'PROCESSING'))
++ (SELECT count(*) FROM duly.fired_keys AS fired WHERE fired.tenant = given.tenant AND fired.key = given.key)
+
+-- fragment: debounced
+-- The due time of an event that is put again: with `quiet`, so long after now, at most `max_wait` after the first call.
+CASE WHEN excluded.quiet IS NULL THEN excluded.due
+     ELSE least({now} + excluded.quiet * {us}, coalesce(old.first_asked, {now}) + excluded.max_wait * {us}) END
+
 -- name: put
--- An event that has started or ended is left alone, and so is one that would not change: neither is returned. Of
--- requests with an `asked` position, an older one changes nothing, and a newer one is recorded even if its content is
--- the same; one that is not newer than a cancelled event does not create it again. (Nor one that is not newer than the
--- existing event, which somebody may be about to cancel.)
+-- An event of another type and one that has started or ended are left alone, and so is one that would not change: none of
+-- them is returned. Of requests with an `asked` position, an older one changes nothing, and a newer one is recorded even
+-- if its content is the same; one that is not newer than a cancelled event does not create it again. Under a key that has
+-- fired, nothing is put: `put_again` decides about that. (The unique index alone would not do: the event may be deleted at
+-- this moment.)
 WITH given AS MATERIALIZED (
     SELECT *, coalesce(due, {now} + delay * {us}) AS at FROM {put rows}
 ), before AS MATERIALIZED (
+    -- (A debounced call writes no history: the event itself has the first call and the last.)
     -- Locked, so that the old value in the history is the one that was replaced, even if somebody else puts the same
     -- key. (Looked up one by one, here and below: for an empty table, all indexes look equally good to the planner, and
     -- a full scan looks best. The plan is cached, and the table does not stay empty.)
@@ -80,39 +108,34 @@ WITH given AS MATERIALIZED (
         FOR UPDATE
     ) AS e
 ), e AS (
-    INSERT INTO duly.events AS old ({put columns}, due, ready, created)
-    SELECT {put columns}, at, at, {now} FROM given
-    WHERE (SELECT count(*) FROM before) >= 0
-      AND (asked IS NULL
-           OR NOT EXISTS (
-               SELECT FROM duly.events AS gone
-               WHERE gone.tenant = given.tenant AND gone.key = given.key AND gone.status = 'CANCELLED'
-                 AND gone.asked >= given.asked
-           ) AND NOT EXISTS (
-               SELECT FROM duly.events AS there
-               WHERE there.tenant = given.tenant AND there.key = given.key AND there.key IS NOT NULL
-                 AND there.status <> 'CANCELLED' AND there.asked >= given.asked
-           ))
+    INSERT INTO duly.events AS old ({put columns}, due, ready, created, first_asked)
+    SELECT {put columns}, at, at, {now}, CASE WHEN quiet IS NOT NULL THEN {now} END FROM given
+    WHERE (SELECT count(*) FROM before) >= 0 AND (key IS NULL OR {fired} = 0) AND {not_withdrawn}
     ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
-    SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL, hold_kind = NULL, held_for = NULL,
-        asked = coalesce(excluded.asked, old.asked)
-    WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0
+    SET {put from excluded}, due = {debounced}, ready = {debounced}, held = NULL, hold_kind = NULL, held_for = NULL,
+        asked = coalesce(excluded.asked, old.asked),
+        first_asked = CASE WHEN excluded.quiet IS NOT NULL THEN coalesce(old.first_asked, excluded.first_asked) END
+    WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND old.type = excluded.type
       AND (excluded.asked <= old.asked) IS NOT TRUE
       AND (excluded.asked IS NOT NULL
-           OR ({old.moved}, old.due, old.via) IS DISTINCT FROM ({excluded.moved}, excluded.due, excluded.via))
+           OR ({old.moved}, old.due, old.via) IS DISTINCT FROM ({excluded.moved}, {debounced}, excluded.via))
     RETURNING old.*, old.xmax = 0 AS inserted
 ), audit AS (
     INSERT INTO duly.journal (subject, at, act, worker, version, detail)
     SELECT e.id, {now}, 'moved', :by, e.version, concat('due ', coalesce(to_char(before.due AT TIME ZONE 'UTC', {iso}), '?'), ' → ', to_char(e.due AT TIME ZONE 'UTC', {iso}))
-    FROM e LEFT JOIN before USING (id) WHERE NOT inserted AND before.changes IS NOT FALSE
+    FROM e LEFT JOIN before USING (id) WHERE NOT inserted AND e.quiet IS NULL AND before.changes IS NOT FALSE
 )
 SELECT {e.event}, inserted,
        (SELECT count(pg_notify('duly', lane)::text)
         FROM (SELECT DISTINCT lane FROM e WHERE ready <= {now} + :soon::bigint * {us}) AS soon)
 FROM e
 
+-- fragment: forgotten
+-- Whether a key that has fired is no longer remembered.
+coalesce(e.settled, e.claimed, e.due) <= {now} - :memory::bigint * {us}
+
 -- name: by_keys (read)
-SELECT {e.event}
+SELECT {e.event}, {forgotten}
 FROM unnest(:tenant::text[], :key::text[]) AS wanted (tenant, key)
 CROSS JOIN LATERAL (
     SELECT * FROM duly.events AS e
@@ -131,11 +154,15 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: by_key (read)
--- The open event of a key, or else its latest. (Two lookups, each with its index. Ids sort by their time of creation.)
+-- The open event of a key, or else its latest. (Three lookups, each with its index: the one that has the key, the latest
+-- that was cancelled, and the latest whose key was taken. Ids sort by their time of creation.)
 SELECT {e.event} FROM (
     (SELECT * FROM duly.events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status <> 'CANCELLED')
     UNION ALL
     (SELECT * FROM duly.events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status = 'CANCELLED'
+     ORDER BY id DESC LIMIT 1)
+    UNION ALL
+    (SELECT * FROM duly.events WHERE tenant = :tenant AND freed_key = :key AND freed_key IS NOT NULL
      ORDER BY id DESC LIMIT 1)
 ) AS e ORDER BY status IN ('PENDING', 'PROCESSING') DESC, id DESC LIMIT 1
 
@@ -881,7 +908,8 @@ found AS MATERIALIZED (
 
 -- name: find_dead (read)
 -- (A scalar subquery runs for each row; the planner might turn NOT EXISTS into a join with the whole journal.)
-SELECT e.id::text, e.version, e.via, CASE WHEN e.via IS NOT NULL THEN e.target::text END FROM duly.events AS e
+SELECT e.id::text, e.version, e.via, CASE WHEN e.via IS NOT NULL THEN e.target::text END, e.freed_key IS NOT NULL
+FROM duly.events AS e
 WHERE e.status = 'FAILED' AND e.id > :after::uuid AND ({where})
   AND coalesce((SELECT max(at) FROM duly.journal WHERE subject = e.id), '-infinity') <= :since::timestamptz
 ORDER BY e.id LIMIT :limit

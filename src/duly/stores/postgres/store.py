@@ -91,12 +91,14 @@ class PostgresStore(PostgresQueries, Autocommit):
         clock: Clock | None = None,
         soon: timedelta = timedelta(seconds=5),
         timeout: timedelta = timedelta(seconds=10),
+        key_memory: timedelta = timedelta(days=365),
         api_role: str | None = ROLE,
     ) -> None:
         self.url = url
         self.api_role = api_role  # the role of requests; None: they run as the login, for one tenant
         self.clock = clock
         self.soon = soon
+        self.key_memory = key_memory
         self.timeout = timeout  # how long one query may take before the server counts as unavailable
         self.query_limit = timeout.total_seconds()
         self._own: asyncpg.Pool | None = None
@@ -383,6 +385,7 @@ class PostgresTransaction(BulkCopyQueries):
         self.store = store
         self.clock = store.clock
         self.soon = store.soon
+        self.key_memory = store.key_memory
         self._connection = connection
         self._own = own  # whether it is the engine's, not a user's
         self._outage: str | None = None

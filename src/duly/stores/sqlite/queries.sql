@@ -39,31 +39,49 @@ SELECT 0
     WHERE gone.tenant = given.tenant AND gone.key = given.key AND gone.status = 'CANCELLED' AND gone.asked >= given.asked
 ))
 
+-- fragment: not_remembered
+NOT EXISTS (SELECT 1 FROM fired_keys AS fired WHERE fired.tenant = given.tenant AND fired.key = given.key)
+
+-- fragment: debounced
+-- The due time of an event that is put again: with `quiet`, so long after now, at most `max_wait` after the first call.
+CASE WHEN excluded.quiet IS NULL THEN excluded.due
+     ELSE min(:now + excluded.quiet,
+              coalesce(coalesce(old.first_asked, :now) + excluded.max_wait, :now + excluded.quiet)) END
+
 -- name: put
--- An event that has started or ended is left alone, and so is one that would not change: neither is returned. Of
--- requests with an `asked` position, an older one changes nothing, and a newer one is recorded even if its content is
--- the same; one that is not newer than a cancelled event does not create it again.
+-- An event of another type and one that has started or ended are left alone, and so is one that would not change: none of
+-- them is returned. Of requests with an `asked` position, an older one changes nothing, and a newer one is recorded even
+-- if its content is the same; one that is not newer than a cancelled event does not create it again. Under a key that has
+-- fired, nothing is put: `put_again` decides about that. (A debounced call writes no history: the event itself has the
+-- first call and the last.)
 INSERT INTO journal (subject, at, act, worker, version, detail)
 SELECT old.id, :now, 'moved', :by, old.version,
        'due ' || iso(old.due) || ' → ' || iso(coalesce(given.due, :now + given.delay))
 FROM {put rows} JOIN events AS old
   ON old.tenant = given.tenant AND old.key = given.key AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (given.asked <= old.asked) IS NOT TRUE
-  AND {not_withdrawn}
+  AND old.type = given.type AND given.quiet IS NULL AND {not_withdrawn}
   AND ({old.moved}, old.due) IS NOT ({given.moved}, coalesce(given.due, :now + given.delay));
-INSERT INTO events AS old ({put columns}, due, ready, created)
-SELECT {put columns}, coalesce(due, :now + delay), coalesce(due, :now + delay), :now FROM {put rows}
-WHERE {not_withdrawn}
+INSERT INTO events AS old ({put columns}, due, ready, created, first_asked)
+SELECT {put columns}, coalesce(due, :now + delay), coalesce(due, :now + delay), :now, iif(quiet IS NULL, NULL, :now)
+FROM {put rows}
+WHERE {not_remembered} AND {not_withdrawn}
 ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPDATE
-SET {put from excluded}, due = excluded.due, ready = excluded.ready, held = NULL, hold_kind = NULL, held_for = NULL,
-    asked = coalesce(excluded.asked, old.asked)
-WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (excluded.asked <= old.asked) IS NOT TRUE
+SET {put from excluded}, due = {debounced}, ready = {debounced}, held = NULL, hold_kind = NULL, held_for = NULL,
+    asked = coalesce(excluded.asked, old.asked),
+    first_asked = iif(excluded.quiet IS NULL, NULL, coalesce(old.first_asked, excluded.first_asked))
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND old.type = excluded.type
+  AND (excluded.asked <= old.asked) IS NOT TRUE
   AND (excluded.asked IS NOT NULL
-       OR ({old.moved}, old.due, old.via) IS NOT ({excluded.moved}, excluded.due, excluded.via))
+       OR ({old.moved}, old.due, old.via) IS NOT ({excluded.moved}, {debounced}, excluded.via))
 RETURNING {event}, id IN (SELECT given.id FROM {put rows}) AS inserted
 
+-- fragment: forgotten
+-- Whether a key that has fired is no longer remembered.
+coalesce(settled, claimed, due) <= :now - :memory
+
 -- name: by_keys (read)
-SELECT {event} FROM events
+SELECT {event}, {forgotten} FROM events
 WHERE (tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:rows)) AND key IS NOT NULL AND status <> 'CANCELLED'
 
 -- name: withdrawn (read)
@@ -76,11 +94,15 @@ WHERE id IN (
 )
 
 -- name: by_key (read)
--- The open event of a key, or else its latest. (Two lookups, each with its index. Ids sort by their time of creation.)
+-- The open event of a key, or else its latest. (Three lookups, each with its index: the one that has the key, the latest
+-- that was cancelled, and the latest whose key was taken. Ids sort by their time of creation.)
 SELECT {event} FROM (
     SELECT * FROM events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status <> 'CANCELLED'
     UNION ALL
     SELECT * FROM (SELECT * FROM events WHERE tenant = :tenant AND key = :key AND key IS NOT NULL AND status = 'CANCELLED'
+                   ORDER BY id DESC LIMIT 1)
+    UNION ALL
+    SELECT * FROM (SELECT * FROM events WHERE tenant = :tenant AND freed_key = :key AND freed_key IS NOT NULL
                    ORDER BY id DESC LIMIT 1)
 ) ORDER BY status IN ('PENDING', 'PROCESSING') DESC, id DESC LIMIT 1
 
@@ -595,7 +617,7 @@ SELECT e.id FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT 2 OFFSET :
 SELECT substr((SELECT id FROM events WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :skipped), 1, 33) || '000'
 
 -- name: find_dead (read)
-SELECT e.id, e.version, e.via, iif(e.via IS NOT NULL, e.target, NULL) FROM events AS e
+SELECT e.id, e.version, e.via, iif(e.via IS NOT NULL, e.target, NULL), e.freed_key IS NOT NULL FROM events AS e
 WHERE e.status = 'FAILED' AND e.id > :after AND ({where})
   AND coalesce((SELECT max(at) FROM journal WHERE subject = e.id), :since) <= :since
 ORDER BY e.id LIMIT :limit

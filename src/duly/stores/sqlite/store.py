@@ -55,7 +55,7 @@ CLOSING_LIMIT_S = 1.0
 """Seconds that a closing store still waits for a lock."""
 
 _WAKING = frozenset(
-    "add put plant change reshape release let_go replan release_parked replay_found request_stop".split()
+    "add put put_again plant change reshape release let_go replan release_parked replay_found request_stop".split()
 )
 
 _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)
@@ -72,12 +72,14 @@ class SqliteStore(SqliteQueries, Autocommit):
         clock: Clock | None = None,
         soon: timedelta = timedelta(seconds=5),
         timeout: timedelta = timedelta(seconds=10),
+        key_memory: timedelta = timedelta(days=365),
         vfs: str | None = None,
     ) -> None:
         self.path = path
         self._vfs = vfs  # tests simulate disks with it; apsw's VFS has no shared memory: only one connection
         self.clock = clock
         self.soon = soon
+        self.key_memory = key_memory
         self.timeout = timeout  # how long to wait for a lock that another process holds
         self._patience = LockWait(timeout)
         self.made: Path | None = None  # the file, if this store has created it
@@ -335,6 +337,7 @@ class SqliteTransaction(SqliteQueries):
         self.store = store
         self.clock = store.clock
         self.soon = store.soon
+        self.key_memory = store.key_memory
         self.ended = False
         self.wakes = False
         self.outage: str | None = None  # why it cannot continue, if the cause is the file or the disk

@@ -22,6 +22,7 @@ class SqliteTenantSession(SqliteQueries):
         self.store = transaction.store
         self.clock = transaction.clock
         self.soon = transaction.soon
+        self.key_memory = transaction.key_memory
         self.tenant = tenant
 
     @asynccontextmanager

@@ -26,6 +26,7 @@ RIGHTS = {
     "targets": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "requests": ("SELECT", "INSERT", "UPDATE"),
+    "fired_keys": ("SELECT", "DELETE"),
 }
 """The privileges of the role, by table."""
 
@@ -40,6 +41,7 @@ RIGHTS_OF_LOGIN = {
     "targets": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "requests": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "fired_keys": ("SELECT", "INSERT", "UPDATE", "DELETE"),
 }
 """The privileges of a login that does not own the tables, to be a worker, a server and a caller."""
 

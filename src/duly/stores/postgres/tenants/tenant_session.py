@@ -75,6 +75,7 @@ class PostgresTenantSession(BulkCopyQueries):
         self.store = store
         self.clock: Clock | None = store.clock
         self.soon: timedelta = store.soon
+        self.key_memory: timedelta = store.key_memory
         self.tenant = tenant
         self._limit: float = store.query_limit
         self._autocommits = autocommits
