@@ -1,0 +1,1 @@
+-- Nothing: only PostgreSQL has roles. Both stores have the same versions.
