@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Invalid, Misuse, OfType, Problem, Timer
+from duly import Duly, Invalid, Misuse, OfType, Problem, Timer, every
+from tests.make import a_user
 
 TYPE = "invoice.overdue"
 
@@ -95,6 +96,43 @@ async def test_timers_in_bulk_are_checked_each_by_its_place(app: Duly) -> None:
         await app.add_many([good, bad, good, bad])
     assert [problem.path for problem in error.value.problems] == ["[1].payload", "[3].payload"]
     assert await app.events.find(OfType(TYPE)) == []
+
+
+async def test_a_schedule_is_checked_as_its_events_will_be(app: Duly) -> None:
+    seen: list[Timer] = []
+    app.check(TYPE)(has_an_invoice)
+    app.check(TYPE)(seen.append)
+    with pytest.raises(Invalid) as error:
+        await app.schedules.put("weekly", every("1h"), TYPE, {"customer": 9})
+    assert [(problem.path, problem.message) for problem in error.value.problems] == [
+        ("payload", "has no invoice: give its number")
+    ]
+    assert await app.schedules.list() == []
+    await app.schedules.put("weekly", every("1h"), TYPE, {"invoice": 7}, expires="2h")
+    assert seen[-1] == Timer(None, TYPE, {"invoice": 7}, key="weekly", expires="2h")
+    with pytest.raises(Invalid, match="has no invoice"):
+        await app.schedules.put("weekly", every("1h"), TYPE, {})
+    assert (await app.schedules.get("weekly")).payload == {"invoice": 7}, "a refused edit changes nothing"
+
+
+def short_names(timer: Timer) -> Iterator[str]:
+    if "Bartholomew" in timer.payload["message"]:
+        yield "has a name that does not fit on a card"
+
+
+async def test_a_user_is_checked_as_the_events_will_be_when_added_changed_and_imported(app: Duly) -> None:
+    app.check("birthday")(short_names)
+    with pytest.raises(Invalid, match="has a name that does not fit on a card"):
+        await app.users.add(**a_user(first_name="Bartholomew"))
+    ada = await app.users.add(**a_user(key="ada"))
+    with pytest.raises(Invalid, match="does not fit on a card"):
+        await app.users.update(ada.id, first_name="Bartholomew")
+    assert (await app.users.get(ada.id)).first_name == "Ada"
+
+    done = await app.users.import_([a_user(key="a"), a_user(key="b", first_name="Bartholomew"), a_user(key="c")])
+    assert (done.added, done.refused) == (2, 1)
+    [row] = done.problems
+    assert [problem.path for problem in row.problems] == ["birthday.payload"]
 
 
 def test_a_check_in_synchronous_code_is_the_same() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from duly import Problem, Timer
 from tests.http.calling import Caller, paths
+from tests.make import a_user
 
 
 def has_an_invoice(timer: Timer) -> Iterator[Problem | str]:
@@ -45,3 +46,15 @@ async def test_a_check_that_raises_is_explained(http: Caller) -> None:
     [error] = refused.json()["errors"]
     assert (refused.status_code, error["path"]) == (422, "type")
     assert "broken of 'invoice.overdue' raised KeyError: 'amount'" in error["message"]
+
+
+async def test_schedules_and_users_are_checked_in_requests_too(http: Caller) -> None:
+    http.app.check("invoice.overdue")(has_an_invoice)
+    http.app.check("birthday")(lambda timer: None if "Ada" in timer.payload["message"] else "is not for Ada")
+    schedule = {"type": "invoice.overdue", "rule": {"every": "1h"}, "payload": {}}
+    refused = await http("PUT", "/v1/schedules/weekly", schedule)
+    assert (refused.status_code, paths(refused)) == (422, ["payload", "correlation_id"])
+    refused = await http("POST", "/v1/users", a_user(first_name="Grace"))
+    assert refused.json()["errors"] == [{"path": "birthday.payload", "message": "is not for Ada"}]
+    done = await http.post("/v1/users/import", {"users": [a_user(), a_user(first_name="Grace")]})
+    assert (done["added"], done["refused"]) == (1, 1)

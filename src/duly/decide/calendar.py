@@ -10,12 +10,13 @@ import msgspec
 from duly.decide.checks import target_problems, write_json
 from duly.decide.error_text import describe
 from duly.decide.event_types import ALWAYS, EventType, default_text, more_payload
+from duly.decide.own_checks import checks_of
 from duly.decide.series.due_head import occurrence_of
 from duly.decide.targets.origin import door_of
 from duly.decide.type_settings import TEXT_DEPENDS_ON, filled, text_for
 from duly.errors import Invalid, Problem
 from duly.records.calendar.type_settings import TypeSettings
-from duly.records.event import Event, NewEvent, series_of
+from duly.records.event import Event, NewEvent, Timer, series_of
 from duly.records.series import Series
 from duly.records.user import User
 from duly.rules.recurrence import DEFAULT_ZONE, OPEN, Occurrence, RRule, Rule
@@ -36,10 +37,13 @@ def calendar(
     """A user's series by event type; raises Invalid if a type cannot use the user's fields."""
     found: dict[str, Series] = {}
     problems: list[Problem] = []
+    checks = checks_of(channels)
     for type in types:
         try:
             own = settings.get((user.tenant, type.name))
             series = _series(user, type, user.delivery_time or at, channels, own)
+            if checks is not None and series is not None and type.name in checks:
+                problems += [_of_type(type, one) for one in checks.problems(_as_timer(series, user))]
         except Invalid as error:
             problems += [_of_type(type, problem) for problem in error.problems]
         except Exception as error:  # event types of applications may raise anything
@@ -50,6 +54,13 @@ def calendar(
     if problems:
         raise Invalid(problems)
     return found
+
+
+def _as_timer(series: Series, user: User) -> Timer:
+    """What the checks of its type see: any of its events. The rule gives each its due time."""
+    target = None if series.target_json is None else msgspec.json.decode(series.target_json)
+    payload = msgspec.json.decode(series.payload_json)
+    return Timer(None, series.type, payload, key=user.key or user.id, tenant=user.tenant, target=target)
 
 
 def _of_type(type: EventType, problem: Problem) -> Problem:

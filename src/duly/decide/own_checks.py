@@ -1,5 +1,5 @@
-"""Checks that users add for their own event types with ``@duly.check("invoice.overdue")``. They run beside Duly's own,
-before anything is stored, whether a timer comes from Python or from a request over HTTP."""
+"""Checks that users add for event types with ``@duly.check("invoice.overdue")``. They run beside Duly's own, before
+anything is stored, whether a timer, a schedule or a user comes from Python, over HTTP or from an import."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -36,6 +36,10 @@ class OwnChecks:
 
     def __bool__(self) -> bool:
         return bool(self._of)
+
+    def __contains__(self, type: object) -> bool:
+        """Whether a type has checks."""
+        return type in self._of
 
     def problems(self, timer: Timer, others: Sequence[Problem] = ()) -> list[Problem]:
         """The problems that all checks of the timer's type find. A check that raises is a problem too, unless the timer

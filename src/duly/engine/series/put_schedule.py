@@ -9,6 +9,7 @@ import msgspec
 
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
 from duly.decide.error_text import describe
+from duly.decide.own_checks import checks_of
 from duly.decide.retry import DEFAULT, Retry, retry_text
 from duly.decide.series.due_head import kept, occurrence_of
 from duly.decide.series.edits import is_owed, put_into_the_past, still_owed, superseded, together
@@ -23,7 +24,7 @@ from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.ids import new_id
 from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
-from duly.records.event import Event
+from duly.records.event import Event, Timer
 from duly.records.schedule import Halt, HaltKind, PassedOver, Schedule
 from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -365,6 +366,8 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
         rule, policies = _placed(draft.rule, timezone, policies)
     except Invalid as error:
         problems += error.problems
+    if (own := checks_of(channels)) is not None:
+        problems += own.problems(_as_timer(draft), problems)
     if problems or rule is None:
         raise Invalid(problems)
     schedule = Schedule(
@@ -382,6 +385,20 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
         via=via_of(channels),
     )
     return CheckedDraft(schedule, rule, draft.enabled, draft.expected)
+
+
+def _as_timer(draft: ScheduleDraft) -> Timer:
+    """What the checks of its type see: any of its events. The rule gives each its due time."""
+    return Timer(
+        None,
+        draft.type,
+        draft.payload,
+        key=draft.name,
+        tenant=draft.tenant,
+        target=draft.target,
+        retry=draft.retry,
+        expires=draft.policies.get("expires"),
+    )
 
 
 def _timezone(draft: ScheduleDraft, problems: list[Problem]) -> str:
