@@ -38,6 +38,7 @@ RIGHTS_OF_LOGIN = {
     "api_keys": ("SELECT", "INSERT", "UPDATE"),
     "schedules": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "users": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "type_settings": ("SELECT", "INSERT", "UPDATE"),
     "targets": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "requests": ("SELECT", "INSERT", "UPDATE", "DELETE"),
@@ -45,8 +46,9 @@ RIGHTS_OF_LOGIN = {
 }
 """The privileges of a login that does not own the tables, to be a worker, a server and a caller."""
 
-FUNCTIONS = ("duly.confined()", "duly.api_roles()", "duly.sees(uuid)", "duly.tells(uuid)")
-"""The functions that the policies call. Everybody may, unless a database was restored without its privileges."""
+FUNCTIONS = ("duly.confined()", "duly.api_roles()", "duly.sees(uuid)", "duly.tells(uuid)", "duly.searchable(json)")
+"""The functions that the policies and the queries of requests call. Everybody may, unless a database was restored without
+its privileges."""
 
 CONFINED_TABLES = tuple(table for table in RIGHTS if table != "history")
 """The tables with a row-level policy; history is a view over them."""
