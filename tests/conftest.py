@@ -138,6 +138,8 @@ TABLES = (
     "api_keys",
     "requests",
     "fired_keys",
+    "workers",
+    "lanes",
 )
 FEW_PAGES = 64
 """A table that has grown past these is made anew; the others are emptied, which is quicker."""

@@ -46,6 +46,7 @@ from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
 from duly.verbs.users import Users
+from duly.verbs.workers import Workers
 from duly.wiring import callers_transaction, make_channels, open_store, routes_of, sync_callers_transaction
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Duly:
         self.event_types.plan_with(self.calendars)
         self.users = Users(self.store, self.calendars, self.transaction_of)
         self.keys = Keys(self.store)
+        self.workers = Workers(self.store, self.store)
         self.requests = Requests(self.store)
 
     # -- handlers, schedules in code, observers

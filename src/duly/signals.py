@@ -73,6 +73,13 @@ class DeadLettered(msgspec.Struct, frozen=True):
     error: str
 
 
+class WorkerNotShown(msgspec.Struct, frozen=True):
+    """A worker may not write the row that tells others of it. It works all the same."""
+
+    worker: str
+    error: str
+
+
 class ChannelDown(msgspec.Struct, frozen=True):
     """The server behind a channel cannot be reached; due events for it wait."""
 

@@ -45,7 +45,7 @@ class Sync:
     plain ``def`` handler it is open already, because the worker's Duly is."""
 
     VERBS: ClassVar[tuple[str, ...]] = ("at", "after", "put", "add_many", "every", "cancel", "tick")
-    GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "event_types", "targets", "keys")
+    GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "event_types", "targets", "keys", "workers")
 
     def __init__(self, duly: Asynchronous) -> None:
         self._duly = duly

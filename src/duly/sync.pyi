@@ -33,6 +33,7 @@ from duly.records.specs import Spec
 from duly.records.target import Known, Resealed, Target
 from duly.records.user import User, UserChanges, UserFields
 from duly.records.wire.answers import KnownType
+from duly.records.workers.worker import LaneInfo, WorkerInfo
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.signals import PassEnded
@@ -393,6 +394,13 @@ class _Keys:
     def made_any(self) -> bool:
         """Whether a key was ever created."""
 
+class _Workers:
+    def list(self) -> builtins.list[WorkerInfo]:
+        """The workers that are at work, and those that vanished within a day."""
+    def lanes(self, *, tenant: str | None = None) -> builtins.list[LaneInfo]:
+        """The lanes in which events wait or which a worker serves; with a tenant, the lanes of its own open events,
+        among its newest 10,000 events."""
+
 class _ClientEvents(_Events):
     def by_key(self, key: str, *, tenant: str | None = None) -> Event:
         """The timer with this key: the open one, or else the latest."""
@@ -656,6 +664,8 @@ class Sync:
     def targets(self) -> _Targets: ...
     @property
     def keys(self) -> _Keys: ...
+    @property
+    def workers(self) -> _Workers: ...
     def at(
         self, due: datetime, type: str, payload: Any = None, *, transaction: Any = None, **options: Unpack[TimerOptions]
     ) -> Event:

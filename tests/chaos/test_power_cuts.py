@@ -87,7 +87,7 @@ class PoweredStore(SqliteStore):
     def _noted(self, call: Callable[..., T], connection: apsw.Connection, *args: Any) -> T:
         answer = call(connection, *args)
         # What `start` starts is reserved on disk, so that it need not be there itself.
-        self._life.committed(connection, durable=not (args and args[0].name == NOT_SYNCED))
+        self._life.committed(connection, durable=not (args and args[0].name in NOT_SYNCED))
         return answer
 
 

@@ -16,7 +16,7 @@ from duly.client import Client
 from duly.verbs.marks import is_for_doors
 
 SOURCE = Path(duly.__file__).parents[1]
-GROUPS = ("", "events", "schedules", "users", "targets")
+GROUPS = ("", "events", "schedules", "users", "targets", "workers")
 
 NOT_OVER_HTTP = {
     "on", "schedule", "check", "observe", "run", "tick", "stop", "transaction",
@@ -33,7 +33,7 @@ MORE_ARGUMENTS = {"schedules.trigger": {"wait"}}
 WITHIN = {
     "absent", "calendars", "channels", "database_path", "destination_cache", "event_types", "events", "foreign", "keys",
     "lend", "loop", "now", "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
-    "targets", "transaction_of", "users",
+    "targets", "transaction_of", "users", "workers",
     "requests",
 }  # fmt: skip
 """No verbs: groups of them, and what other parts of Duly look at."""

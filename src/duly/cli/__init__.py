@@ -25,6 +25,7 @@ from duly.cli.processes import serve, timer_service, worker
 from duly.cli.schedules import commands as schedule_commands
 from duly.cli.targets import commands as target_commands
 from duly.cli.users import commands as user_commands
+from duly.cli.workers import commands as worker_commands
 from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
 
 EVERYWHERE = {"--db": "sqlite:///duly.db", "--app": "shop:duly", "--json": ""}
@@ -55,6 +56,7 @@ SUBJECTS = (
     event_type_commands,
     target_commands,
     key_commands,
+    worker_commands,
     migrate,
     doctor_commands,
 )

@@ -18,6 +18,7 @@ from duly.client.refusals import here_only, refuse_transaction
 from duly.client.schedules import Schedules
 from duly.client.targets import Targets
 from duly.client.users import Users
+from duly.client.workers import Workers
 from duly.client.writing import ANY_CHANNEL, timer_body
 from duly.decide.keys import required_fresh
 from duly.decide.planning import plan
@@ -95,6 +96,7 @@ class Client:
         self.users = Users(self._connection)
         self.targets = Targets(self._connection)
         self.event_types = EventTypes(self._connection)
+        self.workers = Workers(self._connection)
 
     def __repr__(self) -> str:
         tenant = "" if self._connection.tenant is None else f", tenant={self._connection.tenant!r}"

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any
 
+from duly.errors import StoreUnavailable
+
 LAST_CYCLE_S = 1.0
 """Seconds that a stopping worker gives the work under way to end, such as a claim that waits for the store."""
 
@@ -84,6 +86,12 @@ class Stopping:
             await end_tasks(working, stopping)
         if not working.cancelled():
             working.result()
+
+    async def last_step(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs one of the last steps of a stop, which an outage of the store ends, and the end of the time for it."""
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(self.settling_left):
+                await work
 
     def grace_left(self, grace: timedelta) -> float:
         """Seconds that running events have to end: at most *grace* from now, and the grace counts from the stop."""

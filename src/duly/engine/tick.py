@@ -24,4 +24,5 @@ async def run_one_pass(loop: "Loop") -> None:
     loop.executor.give_back_unstarted("may not start yet, by its limits")
     while await loop.executor.finish_all() and await loop.interrupted.deliver_one(loop.lanes.open):
         pass
+    loop.pulse.passed()
     await forget_some_keys(loop.store)

@@ -5,9 +5,6 @@ Read ``Loop`` first: it is an ordinary day. ``Worker`` starts it, runs the loops
 
 import asyncio
 import contextlib
-import os
-import secrets
-import socket
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
@@ -29,9 +26,10 @@ from duly.engine.fairness.limits import Limits, Unlimited
 from duly.engine.fairness.prefetch import Prefetch
 from duly.engine.faults.boot_clock import steady
 from duly.engine.faults.clock_steps import StoreClock
-from duly.engine.faults.interrupted import InterruptedEvents
+from duly.engine.faults.interrupted import QUIET_RECHECK, InterruptedEvents
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.lookahead.reserve import Lookahead
+from duly.engine.presence.beat import Presence, Pulse, new_name, row_of
 from duly.engine.series.careful_heads import CarefulHeads
 from duly.engine.series.heads import Claimant
 from duly.engine.series.successors import Successors
@@ -44,9 +42,6 @@ from duly.errors import StoreUnavailable
 from duly.ports import Horizon, Route, Waker, WorkerStore
 from duly.records.event import Event
 from duly.signals import PassEnded, Signals, WorkerDraining, WorkerStarted, WorkerStopped
-
-QUIET_RECHECK = timedelta(milliseconds=50)
-"""How long a worker with running events waits before it looks again whether an interrupted event can be delivered."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +61,7 @@ class Loop:
     sleep: Sleep
     backoff: StoreBackoff  # outages of the store
     stopping: Stopping
+    pulse: Pulse  # when the last pass was completed
 
     async def run(self) -> None:
         """Repeats: capacity → claim → start → horizon → sleep."""
@@ -79,6 +75,7 @@ class Loop:
                 else:
                     await self._wait_for_capacity()
                     await self._claim_for_idle_tenants()
+                self.pulse.passed()
             except StoreUnavailable as error:
                 await self.stopping.wait(self.backoff.failed(error, began))
 
@@ -95,8 +92,7 @@ class Loop:
             await asyncio.sleep(0)
         elif not self.stopping.is_asked:
             reserved = await self._reserve(next_ready)
-            if self.preload.lanes:
-                self.preload.idle()
+            self.preload.idle()
             await self.sleep.until_woken(self._until_next_claim(batch, next_ready, reserved=reserved))
 
     async def claim(self) -> ClaimBatch:
@@ -190,13 +186,14 @@ class Worker:
         timers_only: bool = False,  # the lanes have neither heads nor destinations
         follow: Follow = nothing_to_follow,  # makes events of some users follow what their tenant has set
     ) -> None:
-        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self.name = name or new_name()
         self._store, self._routes, self._settings, self._signals = store, routes, settings, signals
         self._destination_cache = destination_cache or DestinationCache(store)
         self._limits = Unlimited(settings.concurrency) if timers_only else limits  # instead of destinations'
         self._timers_only, self._follow = timers_only, follow
         self._tally = PassTally(self.name, signals)
         self._waker: Waker = LocalWaker()
+        self.pulse = Pulse()
         self.stopping = Stopping(settings.shutdown_grace)
 
     async def run(self) -> None:
@@ -276,11 +273,15 @@ class Worker:
             sleep=Sleep(settings.lookahead, settings.poll_interval, self._waker),
             backoff=backoff,
             stopping=self.stopping,
+            pulse=self.pulse,
         )
         destinations.changed, executor.ended = executor.poke, loop.ended
+        row = row_of(self.name, self._routes, settings, tick=ticks)
+        presence = Presence(store, row, self.pulse, lambda: open_lanes.closed, self.stopping, signals)
         works: list[Coroutine[Any, Any, None]] = [
             *executor.tasks(),
             clock.run(),
+            presence.run(),
             lookahead.run(),
             heads.successors.run(),
             sweep(executor, lambda: None if ticks else self._tally.look(idle=loop.is_idle)),
@@ -296,6 +297,5 @@ class Worker:
                 await heads.successors.finish(self.stopping.settling_left)
         finally:
             await claims.stop()
-            with contextlib.suppress(StoreUnavailable, TimeoutError):  # other workers will park these destinations too
-                async with asyncio.timeout(self.stopping.settling_left):
-                    await destinations.write_down()
+            await self.stopping.last_step(presence.end())
+            await self.stopping.last_step(destinations.write_down())  # or else, other workers will park them too

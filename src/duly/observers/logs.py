@@ -39,6 +39,7 @@ from duly.signals import (
     StoreDown,
     StoreUp,
     WorkerDraining,
+    WorkerNotShown,
     WorkerStarted,
     WorkerStopped,
 )
@@ -194,6 +195,13 @@ _TELL: dict[type, Callable[[Any], None]] = {
     ClockStepped: _clock_stepped,
     PassEnded: _pass_ended,
     WorkerStarted: lambda s: _tell(logging.INFO, "worker.started", worker=s.worker, lanes=list(s.lanes)),
+    WorkerNotShown: lambda s: _tell(
+        logging.WARNING,
+        "worker.not_shown",
+        worker=s.worker,
+        error=s.error,
+        consequence="it works, but nobody sees it in `duly workers`",
+    ),
     WorkerDraining: _draining,
     WorkerStopped: lambda s: _tell(logging.INFO, "worker.stopped", worker=s.worker, given_back=s.given_back),
 }

@@ -67,6 +67,7 @@ from duly.ports.targets import (
 from duly.ports.timers import Added, KeyMemory, TimerPort, TimerStore
 from duly.ports.transactions import Clock, Clocked, CreatedEvent, Creations, Health, Notes, Transaction, Waker
 from duly.ports.users import TypeSettingsPort, UserHeadPort, UserPort, UserStore, UserTransaction
+from duly.ports.workers import BeatPort, PresencePort
 
 __all__ = [
     "MOST_VIOLATIONS",
@@ -76,6 +77,7 @@ __all__ = [
     "PAGE_BYTES",
     "PAGE_EXAMINED",
     "Added",
+    "BeatPort",
     "Channel",
     "ClaimPath",
     "ClaimPort",
@@ -124,6 +126,7 @@ __all__ = [
     "ParkingPort",
     "PassedOverPort",
     "PlantedHead",
+    "PresencePort",
     "RateAllowance",
     "Reachable",
     "RenewedIds",

@@ -55,6 +55,9 @@ class EventPort(Protocol):
     async def request_stop(self, id: str, by: str, detail: str | None) -> None:
         """Asks a running event to stop, with a history row."""
 
+    async def lanes_of(self, spec: Spec, *, examine: int) -> list[str]:
+        """The lanes of the events that satisfy the spec, among the newest *examine* events of its tenant."""
+
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
         """For each lane and status: the number of events, and the oldest due time."""
 

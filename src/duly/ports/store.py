@@ -13,13 +13,14 @@ from duly.ports.targets import DestinationPort, ParkingPort, TargetPort, TargetT
 from duly.ports.timers import KeyMemory, TimerPort
 from duly.ports.transactions import Health, Transaction
 from duly.ports.users import UserTransaction
+from duly.ports.workers import BeatPort, PresencePort
 
 
 class WorkerTransaction(ClaimTransaction, TargetTransaction, Protocol):
     """One transaction of a worker: the claim path, and parked destinations."""
 
 
-class WorkerStore(ClaimPath, HoldPort, TargetTransaction, KeyMemory, Health, Protocol):
+class WorkerStore(ClaimPath, HoldPort, TargetTransaction, KeyMemory, BeatPort, Health, Protocol):
     """A store as a worker sees it."""
 
     def begin(self) -> AbstractAsyncContextManager[WorkerTransaction]: ...
@@ -39,6 +40,8 @@ class EveryPort(
     KeyPort,
     RequestPort,
     InvariantPort,
+    BeatPort,
+    PresencePort,
     Protocol,
 ):
     """All calls of a store. Each call is atomic; inside ``begin`` they commit together."""

@@ -48,6 +48,7 @@ from duly.stores.specs import Dialect, compile_spec
 from duly.stores.target_statements import TargetQueries
 from duly.stores.timer_statements import TimerQueries
 from duly.stores.user_statements import UserQueries
+from duly.stores.worker_statements import WorkerQueries
 
 MOST_ENTRIES = 2**31 - 1
 """The limit for a whole history: larger than the number of entries of any subject."""
@@ -70,6 +71,7 @@ class StoreQueries(
     KeyQueries,
     RequestQueries,
     InvariantQueries,
+    WorkerQueries,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and the encoding of values."""
@@ -429,6 +431,11 @@ class StoreQueries(
 
     async def request_stop(self, id: str, by: str, detail: str | None) -> None:
         await self.ask("request_stop", id=id, by=by, detail=detail)
+
+    async def lanes_of(self, spec: Spec, *, examine: int) -> list[str]:
+        bound = await self._page_bound(spec, None, examine)
+        within = spec if bound is None else spec & Compare("id", ">=", bound)
+        return [row[0] for row in await self.search(self.statement("lanes_of"), within, index_choice(spec).also)]
 
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
         return [

@@ -20,6 +20,7 @@ from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
 from duly.verbs.transactions import no_transaction
 from duly.verbs.users import Users
+from duly.verbs.workers import Workers
 
 MOST_RELEASED = 10_000
 """Events that a request that enables a target releases itself; workers release the rest."""
@@ -54,6 +55,11 @@ class Tenancy:
     def targets(self) -> Targets:
         secret_key, signals = self.duly.settings.secret_key, self.duly.signals
         return Targets(self._store, self._forget, secret_key, signals, MOST_RELEASED, OVER_HTTP)
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Workers are no tenant's: they are read outside of the tenant's session, and its own events within it."""
+        return Workers(self.duly.store, self._store)
 
     @cached_property
     def requests(self) -> Requests:

@@ -1,7 +1,7 @@
 """Examples for the description of the API. Those of records are produced by the code that writes the records; a test
 checks all others against their schemas."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.records.target import TARGET_JSON, Target
 from duly.records.user import USER_JSON, User
 from duly.records.wire.forms import JsonForm
+from duly.records.workers.worker import LANE_JSON, WORKER_JSON, LaneInfo, WorkerInfo, WorkerKind, WorkerState
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -261,3 +262,27 @@ PROBLEMS: dict[int, str] = {
 
 def page(name: str, item: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {name: [item], "next_cursor": None, **more}
+
+
+AT_WORK = {
+    "workers": [
+        _told(
+            WORKER_JSON,
+            WorkerInfo(
+                name="web1:4711:9f3c2a",
+                host="web1",
+                pid=4711,
+                version="0.1.0",
+                kind=WorkerKind.WORKER,
+                lanes_json='["handler:invoice.overdue","webhook"]',
+                started=_EARLIER,
+                seen=_NOW,
+                last_pass=_NOW,
+                beat=timedelta(seconds=10),
+                pass_limit=timedelta(seconds=65),
+                state=WorkerState.RUNNING,
+            ),
+        )
+    ],
+    "lanes": [_told(LANE_JSON, LaneInfo(lane="webhook", served=True, seen=_NOW))],
+}

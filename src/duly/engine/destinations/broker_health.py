@@ -26,6 +26,11 @@ class BrokerHealth:
     def is_open(self, name: str) -> bool:
         return self.is_up(name) or name in self.on_trial
 
+    @property
+    def down(self) -> dict[str, str]:
+        """The channels that are down, each with the reason."""
+        return {name: self._channels[name].down or "" for name in self._since}
+
     def begin(self) -> None:
         for channel in self._channels.values():
             channel.watch(self._look)

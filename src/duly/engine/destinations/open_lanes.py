@@ -38,6 +38,11 @@ class OpenLanes:
         finally:
             self._health.end()
 
+    @property
+    def closed(self) -> dict[str, str]:
+        """The lanes whose brokers are down, each with the reason."""
+        return self._health.down
+
     def _look(self) -> None:
         loading = self.preload.lanes if self._wait_for_libraries else ()
         open = {lane for lane in self._routes if self._health.is_open(lane) and lane not in loading}

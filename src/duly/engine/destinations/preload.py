@@ -33,7 +33,8 @@ class Preload:
 
     def idle(self) -> None:
         """Called when the worker has nothing to do."""
-        self._idle.set()
+        if self._left:
+            self._idle.set()
 
     async def run(self) -> None:
         """Loads channels with pending events at once, and the others when the worker is idle."""

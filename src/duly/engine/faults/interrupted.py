@@ -19,6 +19,9 @@ from duly.ports import ClaimPath
 from duly.records.event import TERMINAL, Event, Status
 from duly.signals import Cancelled, Claimed, DeadLettered, Interrupted
 
+QUIET_RECHECK = timedelta(milliseconds=50)
+"""How long a worker with running events waits before it looks again whether an interrupted event can be delivered."""
+
 WAIT_FOR_QUIET_S = 1.0
 """Seconds for which a worker waits for its running events to end before it delivers an interrupted event."""
 

@@ -13,6 +13,7 @@ from duly.records.results import Discarded, Replayed
 from duly.records.schedule import SCHEDULE_JSON
 from duly.records.target import TARGET_JSON
 from duly.records.wire.forms import CURSOR, struct_with
+from duly.records.workers.worker import LANE_JSON, WORKER_JSON
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -129,3 +130,12 @@ EVENT_WITH_CHANGE = struct_with("EventWithChange", EVENT_JSON.struct, change=Cha
 REPLAYED = struct_with("Replayed", Replayed, next_cursor=CURSOR)
 DISCARDED = struct_with("Discarded", Discarded, next_cursor=CURSOR)
 TARGET_WITH_SECRET = struct_with("TargetWithSecret", TARGET_JSON.struct, secret=str | None)
+AT_WORK = msgspec.defstruct(
+    "AtWork",
+    [
+        ("workers", list[WORKER_JSON.struct] | None),  # type: ignore[name-defined]
+        ("lanes", list[LANE_JSON.struct]),  # type: ignore[name-defined]
+    ],
+    frozen=True,
+)
+"""Who is at work, and whether lanes are served. The workers are for keys of all tenants."""

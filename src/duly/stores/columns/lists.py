@@ -19,6 +19,7 @@ from duly.records.history import Entry, FiredKey
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
 from duly.records.user import User
+from duly.records.workers.worker import WorkerInfo
 from duly.stores.columns.dialects import DIALECTS
 
 OF_THE_CLAIM = ("ready", "claimed", "worker")
@@ -109,6 +110,7 @@ PUT_TYPE_SETTINGS = Batch(without(columns_of(TypeSettings), "created", "updated"
 PUT_SCHEDULE = Batch(without(columns_of(Schedule), "created", "updated"), kept=("id", "tenant", "name"))
 PUT_TARGET = Batch(without(columns_of(Target), "created", "updated"), kept=("id", "tenant", "name"))
 ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash", ColumnKind.TEXT)))
+BEAT = Batch(without(columns_of(WorkerInfo), "started", "seen", "last_pass", "stopped"), kept=("name",))
 
 BATCHES = {
     "put": PUT,
@@ -124,6 +126,7 @@ BATCHES = {
     "put_schedule": PUT_SCHEDULE,
     "put_target": PUT_TARGET,
     "add_key": ADD_KEY,
+    "beat": BEAT,
 }
 
 LISTS = {
@@ -140,6 +143,7 @@ LISTS = {
     # Tenant and destination are selected from the parameters or the target: there may be no row of the destination.
     "known": without(columns_of(Known), "tenant", "destination"),
     "api_key": columns_of(ApiKey),
+    "worker": columns_of(WorkerInfo),
 }
 
 _LIST = re.compile(r"\{(?:(\w+)\.)?(\w+)\}")

@@ -20,6 +20,7 @@ from duly.records.history import Entry, FiredKey
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
 from duly.records.user import User
+from duly.records.workers.worker import WorkerInfo
 from duly.stores.columns.dialects import ColumnSql
 from duly.stores.columns.lists import CLAIMED, OF_ALL_CLAIMED, OF_THE_CLAIM
 
@@ -112,3 +113,4 @@ class RowReaders:
         self.target = row_reader(Target, sql)
         self.known = row_reader(Known, sql)
         self.api_key = row_reader(ApiKey, sql)
+        self.worker = row_reader(WorkerInfo, sql)

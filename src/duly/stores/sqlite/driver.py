@@ -23,8 +23,9 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SYNC_ERRORS = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
 """SQLite errors after which the data may be stored, or not."""
 
-NOT_SYNCED = "start"
-"""The query that need not wait for the disk: its events are reserved there, and the next commit syncs both."""
+NOT_SYNCED = ("start", "beat")
+"""The queries that need not wait for the disk. A start has its events reserved there, and the next commit syncs both; a
+beat is followed by another one."""
 
 
 def persist(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
@@ -65,7 +66,7 @@ def execute_plain(connection: apsw.Connection, sql: str, args: Sequence[Any] = (
 
 def in_transaction(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
     try:
-        if query.name == NOT_SYNCED:
+        if query.name in NOT_SYNCED:
             connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("BEGIN IMMEDIATE")
         rows = execute(connection, query, parameters)
@@ -74,7 +75,7 @@ def in_transaction(connection: apsw.Connection, query: Query, parameters: dict[s
         rollback(connection)
         raise
     finally:
-        if query.name == NOT_SYNCED:
+        if query.name in NOT_SYNCED:
             connection.execute("PRAGMA synchronous = FULL")
     return rows
 

@@ -1,0 +1,1 @@
+"""``duly workers`` and ``duly top``: who is at work, and the load."""

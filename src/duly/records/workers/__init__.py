@@ -1,0 +1,1 @@
+"""Who is at work, and which lanes they serve."""

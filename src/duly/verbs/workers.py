@@ -1,0 +1,73 @@
+"""The verbs of workers: who is at work, and what nobody serves."""
+
+import builtins
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from duly.decide.workers import LaneLoad, lanes_told, last_served, served_lanes, with_states
+from duly.ports import EventPort, PresencePort
+from duly.records.event import Status
+from duly.records.specs import OfTenant, OneOf
+from duly.records.workers.worker import LaneInfo, WorkerInfo
+from duly.verbs.marks import for_doors, reads
+
+EXAMINED = 10_000
+"""The number of a tenant's newest events among which its lanes are looked for: about 10 ms of work."""
+
+MOST_COUNTED = 1000
+"""The number up to which the events of a lane are counted."""
+
+
+class UnservedLane(NamedTuple):
+    """A lane with overdue events that nobody serves."""
+
+    lane: str
+    ready: datetime  # since when its oldest event could have begun
+    events: int  # how many of them, at most MOST_COUNTED, without those that a crash interrupted
+    served: datetime | None  # when it was last served; None: it never was
+
+
+class Workers:
+    """``duly.workers``."""
+
+    def __init__(self, store: PresencePort, events: EventPort) -> None:
+        self._store, self._events = store, events  # those events whose lanes a tenant may know
+
+    @reads
+    async def list(self) -> builtins.list[WorkerInfo]:
+        """The workers that are at work, and those that vanished within a day."""
+        return with_states(await self._store.workers(), await self._store.now())
+
+    @reads
+    async def lanes(self, *, tenant: str | None = None) -> builtins.list[LaneInfo]:
+        """The lanes in which events wait or which a worker serves; with a tenant, the lanes of its own open events,
+        among its newest 10,000 events. Tells of each whether a worker serves it, and when one was last seen."""
+        now, workers = await self._store.now(), await self._store.workers()
+        remembered = await self._store.remembered_lanes()
+        if tenant is None:
+            lanes = {one.lane for one in await self._store.waiting_lanes()} | served_lanes(workers, now)
+        else:
+            is_open = OneOf("status", (Status.PENDING, Status.PROCESSING))
+            lanes = set(await self._events.lanes_of(OfTenant(tenant) & is_open, examine=EXAMINED))
+        return list(lanes_told(lanes, workers, remembered, now))
+
+    @for_doors
+    @reads
+    async def loads(self, limit: int) -> builtins.list[LaneLoad]:
+        """How many events of each lane wait and run, each number up to the limit."""
+        return builtins.list(await self._store.lane_loads(limit))
+
+    @for_doors
+    @reads
+    async def unserved(self, late_after: timedelta) -> builtins.list[UnservedLane]:
+        """The lanes that no worker serves, with events that could have begun before that long."""
+        now, workers = await self._store.now(), await self._store.workers()
+        served, late = served_lanes(workers, now), now - late_after
+        waiting = [one for one in await self._store.waiting_lanes() if one.ready <= late and one.lane not in served]
+        if not waiting:
+            return []
+        seen = last_served(workers, await self._store.remembered_lanes())
+        return [
+            UnservedLane(lane, ready, await self._store.count_ready(lane, late, limit=MOST_COUNTED), seen.get(lane))
+            for lane, ready in waiting
+        ]
