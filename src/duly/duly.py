@@ -402,6 +402,11 @@ class Duly:
         return self._channels
 
     @property
+    def worker(self) -> Worker | None:
+        """The worker that ``run`` runs in this process at the moment."""
+        return self._worker
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop in which this Duly is open."""
         return self._loop if self._opened else None

@@ -5,10 +5,13 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
+import msgspec
 import pytest
 
 from duly import Duly
 from duly.cli.doctor import checks as doctors_checks
+from duly.engine.presence.beat import row_of
+from duly.records.schedule import Halt, HaltKind
 from tests.cli.conftest import KEY, Shell
 from tests.cli.test_events import interrupt
 from tests.servers import Postgres
@@ -85,7 +88,7 @@ def test_due_events_without_a_handler_in_the_app_are_a_warning(on: Shell) -> Non
     assert on("doctor", "--app", "shop").out.count("this app has no handler for it") == 1
 
 
-def test_overdue_events_and_dead_letters_are_warnings(on: Shell) -> None:
+def test_overdue_events_are_a_warning_and_dead_letters_fail(on: Shell) -> None:
     on.at("2020-01-01T00:00:00Z", "--type", "greet")
     found = checks(on)
     assert found["overdue"]["level"] == "warn"
@@ -95,7 +98,95 @@ def test_overdue_events_and_dead_letters_are_warnings(on: Shell) -> None:
     on("tick", "--app", "shop")
     found = checks(on)
     assert found["overdue"]["level"] == "ok"
-    assert (found["dead letters"]["level"], found["dead letters"]["found"]) == ("warn", "1 event")
+    assert (found["dead letters"]["level"], found["dead letters"]["found"]) == ("fail", "1 event")
+    assert checks(on, "--warn-only")["dead letters"]["level"] == "warn"
+
+
+def test_what_is_overdue_in_a_lane_that_nobody_serves_fails_with_what_to_start(on: Shell) -> None:
+    assert checks(on)["unserved"]["level"] == "ok"
+    on.at("+1h", "--type", "lost")  # its worker may yet start
+    on.at("now", "--type", "lost")
+    assert checks(on)["unserved"]["level"] == "ok"
+    on.set(DULY_LATE_AFTER="1ms")
+    found = checks(on)["unserved"]
+    assert found["level"] == "fail"
+    assert re.fullmatch(
+        r"handler:lost: 1 event could have begun, the oldest for .+; no worker ever served it", found["found"]
+    )
+    assert "`duly worker --app MODULE`" in found["advice"]
+    assert checks(on, "--warn-only")["unserved"]["level"] == "warn"
+    on.at("now", "--type", "greet")
+    on("tick", "--app", "shop")
+    on.at("now", "--type", "greet")
+    assert [one["found"][:12] for one in every(on, "unserved")] == ["handler:lost"]  # ticks serve the other one
+
+
+def test_an_interrupted_event_in_a_lane_that_nobody_serves_fails(on: Shell, url: str) -> None:
+    on.at("now", "--type", "greet")
+    interrupt(url)
+    on.set(DULY_LATE_AFTER="1ms")
+    found = checks(on)["unserved"]
+    assert found["level"] == "fail"
+    assert found["found"].startswith("handler:greet: an event that a crash interrupted could begin again, ")
+
+
+def test_a_schedule_that_an_error_has_halted_fails_with_how_to_resume_it(on: Shell, url: str) -> None:
+    assert checks(on)["schedules"]["found"] == "none is halted by an error"
+    for name, tenant in (("digest", "default"), ("report", "acme")):
+        on("schedules", "put", name, "--every", "1h", "--type", "greet", "--tenant", tenant)
+    halt(url)
+    [first, second] = every(on, "schedules")
+    assert (first["level"], first["found"]) == ("fail", "acme · report is halted: the rule cannot be evaluated")
+    assert "`duly schedules resume report --tenant acme`" in first["advice"]
+    assert second["found"] == "digest is halted: the rule cannot be evaluated"
+    assert checks(on, "--warn-only")["schedules"]["level"] == "warn"
+
+
+def test_what_people_have_to_act_on_decides_the_exit_code_except_with_warn_only(lite: Shell) -> None:
+    assert lite("doctor").code == 0
+    lite.at("now", "--type", "reject")
+    lite.set(DULY_LATE_AFTER="1ms")
+    assert (lite("doctor").code, lite("doctor", "--warn-only").code) == (1, 0)  # unserved
+    lite("tick", "--app", "shop")
+    assert (lite("doctor").code, lite("doctor", "--warn-only").code) == (1, 0)  # a dead letter
+    lite("events", "discard", *(one["id"] for one in lite("events", "list", "--json").json["events"]))
+    assert lite("doctor").code == 0
+    lite("schedules", "put", "digest", "--every", "1h", "--type", "greet")
+    halt("sqlite:///duly.db")
+    assert (lite("doctor").code, lite("doctor", "--warn-only").code) == (1, 0)
+
+
+def halt(url: str) -> None:
+    """As a rule that raises would."""
+
+    async def halted() -> None:
+        async with Duly(url) as duly, duly.store.begin() as tx:
+            found = await duly.schedules.list()
+            halt = Halt(HaltKind.ERROR, "the rule cannot be evaluated")
+            await tx.halt({schedule.id: halt for schedule in found})
+
+    asyncio.run(halted())
+
+
+def every(shell: Shell, subject: str) -> list[Any]:
+    return [check for check in shell("doctor", "--json").json["checks"] if check["subject"] == subject]
+
+
+def test_workers_are_counted_and_a_stalled_one_is_a_warning(on: Shell, url: str) -> None:
+    assert checks(on)["workers"]["found"] == "0 workers running; `duly workers` lists them"
+
+    async def beat() -> None:
+        async with Duly(url) as duly:
+            hour = timedelta(hours=1)
+            row = row_of("ada", ["webhook"], duly.settings, tick=False)
+            await duly.store.beat(row, timedelta(), begins=True)
+            hangs = msgspec.structs.replace(row, name="bo", pass_limit=-hour)
+            await duly.store.beat(hangs, timedelta(), begins=True)
+
+    asyncio.run(beat())
+    stalled, counted = every(on, "workers")
+    assert (stalled["level"], stalled["found"][:4]) == ("warn", "bo: ")
+    assert counted["found"].startswith("1 worker running")
 
 
 def test_an_event_that_a_crash_interrupted_counts_as_waiting(on: Shell, url: str) -> None:

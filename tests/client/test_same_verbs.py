@@ -33,7 +33,7 @@ MORE_ARGUMENTS = {"schedules.trigger": {"wait"}}
 WITHIN = {
     "absent", "calendars", "channels", "database_path", "destination_cache", "event_types", "events", "foreign", "keys",
     "lend", "loop", "now", "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
-    "targets", "transaction_of", "users", "workers",
+    "targets", "transaction_of", "users", "worker", "workers",
     "requests",
 }  # fmt: skip
 """No verbs: groups of them, and what other parts of Duly look at."""

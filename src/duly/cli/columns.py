@@ -24,6 +24,9 @@ Columns = Annotated[
 WHOLE = "id"
 """The column that is never shortened: a part of an id is useless."""
 
+NUMBERS_OF_THINGS = ("pid",)
+"""The columns whose numbers name things and count nothing: they have no separators of thousands."""
+
 SPACE = 2
 """Characters between two columns."""
 
@@ -42,7 +45,7 @@ def check_columns(form: JsonForm[R], columns: str | None) -> list[str]:
 def in_chosen_columns(form: JsonForm[R], records: Sequence[R], names: Sequence[str], width: int) -> Table:
     """A table with one line per record; long columns are shortened if the width is too small."""
     rows = [form.write(record) for record in records]
-    cells = {name: [_cell(row.get(name)) for row in rows] for name in names}
+    cells = {name: [_cell(row.get(name), plain=name in NUMBERS_OF_THINGS) for row in rows] for name in names}
     widths = {name: max(len(cell) for cell in (name, *cells[name])) for name in cells}
     whole = widths.get(WHOLE, 0)
     shared = {name: wanted for name, wanted in widths.items() if name != WHOLE}
@@ -55,7 +58,7 @@ def in_chosen_columns(form: JsonForm[R], records: Sequence[R], names: Sequence[s
     return drawn
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, *, plain: bool = False) -> str:
     match value:
         case None:
             return ""
@@ -70,6 +73,6 @@ def _cell(value: Any) -> str:
         case str():
             return readable(first_line(value))
         case int() | float():
-            return f"{value:,}"
+            return str(value) if plain else f"{value:,}"
     written = msgspec.json.encode(value).decode()
     return "" if written == "null" else readable(written)

@@ -10,7 +10,7 @@ import msgspec
 from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, HoldKind, NewEvent, user_of
-from duly.records.schedule import Halt, Schedule
+from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.stores.columns.lists import CARRY, PLANT, PUT_SCHEDULE, REPLAN, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
@@ -37,6 +37,9 @@ class ScheduleQueries(QueryBase):
     ) -> list[Schedule]:
         bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit, WITHIN: within}
         return each(self._shown, await self.ask("shown_schedules", tenant=tenant, **bounds))
+
+    async def halted(self, kind: HaltKind, *, limit: int) -> list[Schedule]:
+        return [self.readers.schedule.read(row) for row in await self.ask("halted", kind=kind.value, limit=limit)]
 
     async def code_schedules(self) -> list[Schedule]:
         return [self.readers.schedule.read(row) for row in await self.ask("code_schedules")]

@@ -28,7 +28,7 @@ from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent
 from duly.records.history import Entry
 from duly.records.results import Backfilled, ReplannedHead, Resumed
-from duly.records.schedule import PassedOver, Schedule
+from duly.records.schedule import HaltKind, PassedOver, Schedule
 from duly.rules.policies import SHADOW, PolicyOptions
 from duly.rules.recurrence import Occurrence, Rule
 from duly.rules.timetable import BEFORE, Timetable
@@ -110,6 +110,12 @@ class Schedules:
         check_page(limit)
         last = ("", "") if after is None else (after.tenant, after.name)
         return await self._store.shown_schedules(tenant, after=last, limit=limit)
+
+    @for_doors
+    @reads
+    async def halted(self, *, limit: int) -> builtins.list[Schedule]:
+        """The schedules that an error has halted, in the order of tenant and name."""
+        return await self._store.halted(HaltKind.ERROR, limit=limit)
 
     @for_doors
     @reads

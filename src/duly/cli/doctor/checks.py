@@ -9,6 +9,7 @@ import apsw
 
 from duly.cli.doctor.check_result import FAIL, OK, WARN, CheckResult
 from duly.cli.doctor.row_checks import rows
+from duly.cli.doctor.service_checks import at_work, halted, unserved
 from duly.cli.doctor.target_checks import engines, targets, webhooks
 from duly.cli.invocation import Invocation, require_file
 from duly.cli.output import brief, counted, utc, without_password
@@ -27,9 +28,9 @@ TOLERABLE_CLOCK = timedelta(seconds=1)
 """The difference between this host's clock and the database's that is not reported."""
 
 
-async def examine(invocation: Invocation, *, every: bool = False) -> list[CheckResult]:
+async def examine(invocation: Invocation, *, every: bool = False, urgent: str = FAIL) -> list[CheckResult]:
     """All findings; checks that an earlier failure makes impossible are left out. Rows are compared for *every* event,
-    or only for the newest."""
+    or only for the newest. *urgent*: the level of what people have to act on."""
     try:
         duly = invocation.duly()
     except Misuse as error:
@@ -47,7 +48,7 @@ async def examine(invocation: Invocation, *, every: bool = False) -> list[CheckR
     except DulyError as error:
         return [*findings, CheckResult(FAIL, "database", str(error))]
     try:
-        async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}, every):
+        async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}, every, urgent):
             findings.append(finding)  # one by one, to keep the findings when a later check fails
     except DulyError as error:
         findings.append(CheckResult(FAIL, "database", str(error)))
@@ -75,7 +76,7 @@ def _app(duly: Duly) -> Iterator[CheckResult]:
 # -- the database
 
 
-async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[CheckResult]:
+async def _database(duly: Duly, served: set[str], every: bool, urgent: str) -> AsyncIterator[CheckResult]:
     yield CheckResult(OK, "database", without_password(duly.settings.database_url))
     for finding in await (_sqlite(duly) if duly.one_writer else _postgres(duly)):
         yield finding
@@ -88,7 +89,13 @@ async def _database(duly: Duly, served: set[str], every: bool) -> AsyncIterator[
     yield CheckResult(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", applied by a newer Duly"))
     if not duly.one_writer:
         yield await _api_role(duly)
-    async for finding in _events(duly, served):
+    async for finding in at_work(duly):
+        yield finding
+    async for finding in _events(duly, served, urgent):
+        yield finding
+    async for finding in unserved(duly, urgent):
+        yield finding
+    async for finding in halted(duly, urgent):
         yield finding
     async for finding in targets(duly):
         yield finding
@@ -167,7 +174,7 @@ async def _clock(duly: Duly) -> CheckResult:
 # -- waiting events
 
 
-async def _events(duly: Duly, served: set[str]) -> AsyncIterator[CheckResult]:
+async def _events(duly: Duly, served: set[str], urgent: str) -> AsyncIterator[CheckResult]:
     now, overview = await duly.now(), await duly.store.overview()
     waiting = [row for row in overview if row[1] in (Status.PENDING, Status.PROCESSING)]
     for finding in webhooks(duly, waiting):
@@ -195,7 +202,7 @@ async def _events(duly: Duly, served: set[str]) -> AsyncIterator[CheckResult]:
     dead = sum(row[2] for row in overview if row[1] == Status.FAILED)
     if dead:
         advice = "list them with `duly events list --dead`, then replay or discard them"
-        yield CheckResult(WARN, "dead letters", counted(dead, "event"), advice)
+        yield CheckResult(urgent, "dead letters", counted(dead, "event"), advice)
     else:
         yield CheckResult(OK, "dead letters", "none")
 

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 from rich.table import Table
 from rich.text import Text
 
-from duly.cli.doctor.check_result import FAIL, CheckResult
+from duly.cli.doctor.check_result import FAIL, WARN, CheckResult
 from duly.cli.doctor.checks import examine
 from duly.cli.invocation import Hidden
 from duly.cli.output import print_json, readable, screen
@@ -22,13 +22,17 @@ def register(commands: App) -> None:
 def doctor(
     *,
     all: Annotated[bool, Parameter(help="Check the rows of all events, not only of the newest 10,000")] = False,
+    warn_only: Annotated[
+        bool, Parameter(help="Let unserved lanes, dead letters and halted schedules be warnings")
+    ] = False,
     invocation: Hidden,
 ) -> int:
-    """Check the database, durability, clocks, waiting events, destinations and the consistency of rows.
+    """Check the database, durability, clocks, workers, waiting events, destinations and the consistency of rows.
 
-    With --app, also check that every due event has a handler. The exit code is 1 if a check fails.
+    With --app, also check that every due event has a handler. The exit code is 1 if a check fails. Overdue events in a
+    lane that nobody serves, dead letters, and schedules that an error has halted fail too, except with --warn-only.
     """
-    findings = asyncio.run(examine(invocation, every=all))
+    findings = asyncio.run(examine(invocation, every=all, urgent=WARN if warn_only else FAIL))
     failed = any(finding.level == FAIL for finding in findings)
     if invocation.json:
         print_json({"ok": not failed, "checks": [_to_json(finding) for finding in findings]})

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from duly.backoff import Backoff
+from duly.cli.processes.health import ChildReadiness
 from duly.engine.stopping import signal_handlers
 from duly.observers.logs import Line
 
@@ -31,9 +32,10 @@ STEADY_AFTER_S = 60.0
 class Processes:
     """Keeps a number of processes of one command alive, until SIGTERM or SIGINT; then lets them drain."""
 
-    def __init__(self, command: Sequence[str], count: int, patience: float) -> None:
-        self._command, self._count, self._patience = list(command), count, patience
-        self._children: set[Process] = set()
+    def __init__(self, command: Sequence[str], count: int, patience: float, *, asks: bool = False) -> None:
+        """*asks*: whether the processes can be asked for their readiness."""
+        self._command, self._count, self._patience, self._asks = list(command), count, patience, asks
+        self._children: dict[Process, ChildReadiness | None] = {}
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -57,6 +59,15 @@ class Processes:
         for child in self._children:
             _signal(child, signal.SIGINT if now else signal.SIGTERM)
 
+    async def not_ready(self) -> str | None:
+        """Why not all processes are ready; None if they are."""
+        asked = {child.pid: asking for child, asking in self._children.items() if asking is not None}
+        if self._stopping.is_set() or len(asked) < self._count:
+            return "it stops" if self._stopping.is_set() else f"{self._count - len(asked)} of its processes do not run"
+        reasons = await asyncio.gather(*(asking.reason() for asking in asked.values()))
+        told = [f"process {pid}: {reason}" for pid, reason in zip(asked, reasons, strict=True) if reason is not None]
+        return "; ".join(told) or None
+
     def _kill(self) -> None:
         for child in self._children:
             _tell(logging.ERROR, "process.killed", process=child.pid, after=self._patience)
@@ -68,7 +79,8 @@ class Processes:
             began = time.monotonic()
             child = await self._start()
             code = await child.wait()
-            self._children.discard(child)
+            if (asking := self._children.pop(child)) is not None:
+                asking.close()
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STEADY_AFTER_S:
@@ -80,15 +92,20 @@ class Processes:
                     await self._stopping.wait()
 
     async def _start(self) -> Process:
+        asking = ChildReadiness() if self._asks else None
+        asked = [] if asking is None else ["--asked", str(asking.childs.fileno())]
         child = await asyncio.create_subprocess_exec(
             *self._command,
             "--parent",
             str(self._lifeline),
+            *asked,
             stdin=DEVNULL,
-            pass_fds=[self._lifeline],
+            pass_fds=[self._lifeline, *([] if asking is None else [asking.childs.fileno()])],
             start_new_session=True,  # Ctrl-C reaches only the parent, which passes it on
         )
-        self._children.add(child)
+        if asking is not None:
+            asking.childs.close()
+        self._children[child] = asking
         _tell(logging.INFO, "process.started", process=child.pid)
         if self._stopping.is_set():  # stopped while the process was starting
             _signal(child, signal.SIGTERM)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,13 +16,17 @@ from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import brief, note, print_json, screen
 from duly.cli.processes.capabilities import handlers_of, served
 from duly.cli.processes.file_limit import raise_file_limit
+from duly.cli.processes.health import AskReadiness, WorkerReadiness, answer_parent, health_pages
+from duly.cli.processes.listener import Listener, read_place
 from duly.cli.processes.run_to_end import run_to_its_end
 from duly.cli.processes.supervisor import Processes, drain_without_parent
 from duly.config import read_settings
 from duly.duly import Duly
 from duly.errors import BadSetting, Misuse
-from duly.observers.logs import configure_logging
+from duly.observers.logs import Line, configure_logging
 from duly.signals import GivenBack, HeldBack, Interrupted, PassEnded
+
+log = logging.getLogger("duly")
 
 
 def register(commands: App) -> None:
@@ -47,8 +51,16 @@ AS_IT_IS = WorkerOptions()
 def worker(
     *,
     processes: Annotated[int, Parameter(help="Number of processes (default: 1)", validator=Number(gte=1))] = 1,
+    health: Annotated[
+        str | None,
+        Parameter(
+            help="Answer probes at /healthz and /readyz on this port; on loopback, unless a host is given",
+            metavar="[HOST:]PORT",
+        ),
+    ] = None,
     options: WorkerOptions = AS_IT_IS,
     parent: Annotated[int | None, Parameter(show=False)] = None,
+    asked: Annotated[int | None, Parameter(show=False)] = None,
     invocation: Hidden,
 ) -> None:
     """Run a worker until it is stopped: call the app's handlers, and send events to webhooks and brokers.
@@ -56,17 +68,37 @@ def worker(
     Without --app, it only sends to webhooks and brokers. Any number of workers may share a database. On SIGTERM or
     Ctrl-C, it finishes running events first.
     """
+    place = None if health is None else read_place(health, "--health")
     duly = ready_to_work(invocation, options)
     if parent is None:
         tell_what_is_served(duly)
     if processes > 1:
         _refuse_memory(duly)
         patience = duly.settings.shutdown_grace.total_seconds() + 10
-        asyncio.run(Processes(_same_again(invocation, options), processes, patience).run())
+        family = Processes(_same_again(invocation, options), processes, patience, asks=place is not None)
+        asyncio.run(_observed(family.run(), family.not_ready, place))
         return
     if parent is not None:
         drain_without_parent(parent)
-    run_to_its_end(duly.run())
+    run_to_its_end(_observed(duly.run(), WorkerReadiness(duly).reason, place, asked))
+
+
+async def _observed(
+    work: Coroutine[Any, Any, None], not_ready: AskReadiness, place: tuple[str, int] | None, asked: int | None = None
+) -> None:
+    """Runs the work, while probes and the parent process are answered."""
+    answering = None if asked is None else asyncio.create_task(answer_parent(asked, not_ready))
+    try:
+        if place is None:
+            await work
+            return
+        async with Listener(health_pages(not_ready)).listening(*place, option="--health") as address:
+            log.info(Line("health.listening", {"address": address}))
+            await work
+    finally:
+        work.close()  # if the listener could not begin
+        if answering is not None:
+            answering.cancel()
 
 
 def tick(

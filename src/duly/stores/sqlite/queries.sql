@@ -363,6 +363,9 @@ ORDER BY s.tenant, s.name LIMIT :limit
 {shown}
 WHERE s.tenant = :tenant AND s.name = :schedule
 
+-- name: halted (read)
+SELECT {s.schedule} FROM schedules AS s WHERE halt_kind = :kind ORDER BY tenant, name LIMIT :limit
+
 -- name: code_schedules (read)
 -- Schedules that a function declares or once declared.
 SELECT {s.schedule} FROM schedules AS s WHERE origin IS NOT NULL ORDER BY tenant, name

@@ -1,0 +1,128 @@
+"""``duly worker --health``: whether this process lives, and whether its worker is ready."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+import msgspec
+
+from duly.cli.processes.listener import Page, Pages, page
+from duly.decide.workers import pass_limit
+from duly.duly import Duly
+from duly.errors import DulyError
+from duly.signals import StoreDown, StoreUp
+from duly.values.durations import format_duration
+
+ANSWER_WITHIN_S = 0.8
+"""Seconds in which the database, and each process, must answer: less than the second for which most probes wait."""
+
+CACHED_FOR_S = 1.0
+"""Seconds for which the database's answer is cached, however many probes ask."""
+
+AskReadiness = Callable[[], Awaitable[str | None]]
+"""Tells why something is not ready; None if it is."""
+
+
+def health_pages(not_ready: AskReadiness) -> Pages:
+    """The pages for probes of an orchestrator such as Kubernetes."""
+
+    async def healthz() -> Page:
+        return page(HTTPStatus.OK, status="alive")
+
+    async def readyz() -> Page:
+        if (reason := await not_ready()) is None:
+            return page(HTTPStatus.OK, status="ready")
+        return page(HTTPStatus.SERVICE_UNAVAILABLE, status="not ready", reason=reason)
+
+    return {"/healthz": healthz, "/readyz": readyz}
+
+
+class WorkerReadiness:
+    """Whether the worker of this process is at work: its database answers, and its loop passes."""
+
+    def __init__(self, duly: Duly) -> None:
+        self._duly = duly
+        self._outage = False
+        self._asking = asyncio.Lock()
+        self._answers, self._asked = False, -CACHED_FOR_S
+        duly.observe(self._hear, StoreDown, StoreUp)
+
+    def _hear(self, signal: StoreDown | StoreUp) -> None:
+        self._outage = isinstance(signal, StoreDown)
+
+    async def reason(self) -> str | None:
+        """Why it is not ready."""
+        worker, settings = self._duly.worker, self._duly.settings
+        if worker is None or worker.stopping.is_asked:
+            return "the worker stops" if worker else "no worker runs"
+        if self._outage or not await self._database_answers():
+            return "the database is not available"
+        since, limit = worker.pulse.since, pass_limit(settings.poll_interval, settings.lease, settings.store_timeout)
+        if since is None:
+            return "the worker starts: its loop has not completed a pass yet"
+        if since > limit:
+            return f"the worker's loop has completed no pass for {format_duration(limit)}"
+        return None
+
+    async def _database_answers(self) -> bool:
+        async with self._asking:
+            if time.monotonic() - self._asked >= CACHED_FOR_S:
+                self._answers = await self._ask()
+                self._asked = time.monotonic()
+        return self._answers
+
+    async def _ask(self) -> bool:
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                await self._duly.now()
+        except (DulyError, TimeoutError):
+            return False
+        return True
+
+
+# -- several processes under one parent
+
+
+async def answer_parent(asked: int, not_ready: AskReadiness) -> None:
+    """Answers a parent that asks for the readiness of this process. A question is a line with a number, and its answer
+    is a line with that number and the reason, or null. *asked*: the file descriptor of the socket between them."""
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=asked))
+    with contextlib.suppress(OSError):
+        while question := await reader.readline():
+            writer.write(msgspec.json.encode((int(question), await not_ready())) + b"\n")
+            await writer.drain()
+
+
+class ChildReadiness:
+    """The parent's end of that socket."""
+
+    def __init__(self) -> None:
+        self._socket, self.childs = socket.socketpair()
+        self._asking = asyncio.Lock()
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._questions = 0
+
+    def close(self) -> None:
+        if self._streams is None:
+            self._socket.close()
+        else:
+            self._streams[1].close()
+
+    async def reason(self) -> str | None:
+        """Why the child is not ready; a child that does not answer in time is not."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S), self._asking:
+                if self._streams is None:
+                    self._streams = await asyncio.open_connection(sock=self._socket)
+                reader, writer = self._streams
+                self._questions += 1
+                writer.write(b"%d\n" % self._questions)
+                answered, reason = 0, None
+                while answered != self._questions:  # the answers to earlier questions may have come too late
+                    answered, reason = msgspec.json.decode(await reader.readline(), type=tuple[int, str | None])
+                return reason
+        except (TimeoutError, OSError, msgspec.DecodeError):
+            return "it does not answer"
