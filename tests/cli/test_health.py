@@ -46,10 +46,10 @@ class Probe:
             connection.close()
 
     def raw(self, sent: bytes) -> bytes:
-        with socket.create_connection((self.host, self.port), timeout=10) as connection:
-            with suppress(ConnectionResetError):
-                connection.sendall(sent)
-                return b"".join(iter(lambda: connection.recv(65536), b""))
+        place = self.host, self.port
+        with suppress(ConnectionResetError), socket.create_connection(place, timeout=10) as connection:
+            connection.sendall(sent)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
         return b""
 
     def becomes(self, status: int, reason: str = "") -> Told:

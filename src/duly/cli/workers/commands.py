@@ -18,8 +18,8 @@ from duly.duly import Duly
 from duly.errors import StoreUnavailable
 from duly.records.workers.worker import LANE_JSON, WORKER_JSON, LaneInfo, WorkerInfo
 
-MOST_COUNTED = 10_000
-"""The number up to which `duly top` counts the events of a lane: a few milliseconds each."""
+MOST_COUNTED = 1000
+"""The number up to which `duly top` counts the events of a lane: below a millisecond each."""
 
 EVERY_S = 2.0
 """Seconds between two looks of `duly top`."""
