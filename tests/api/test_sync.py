@@ -154,6 +154,7 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
         "schedules.get", "schedules.history", "schedules.list", "schedules.preview",
         "targets.destinations", "targets.list", "targets.signing_secret",
         "users.ahead", "users.by_key", "users.events", "users.get", "users.history", "users.list",
+        "workers.lanes", "workers.list",
     ]  # fmt: skip
     assert len(refused) > 30
 

@@ -176,7 +176,8 @@ async def test_only_an_admin_key_may_name_another_tenant(http: Caller, rival: Te
             as_rival = await ask(http, operation, path, authorization=rival.key("read"))
             for scope in ("read of all", "admin of all"):
                 as_other = await ask(http, operation, path, authorization=stranger.key(scope), duly_tenant="rival")
-                assert as_other.json() == as_rival.json(), operation
+                more = {"workers": as_other.json()["workers"]} if operation.path == "/v1/workers" else {}
+                assert as_other.json() == as_rival.json() | more, operation
     put = await http("PUT", "/v1/timers/new", {"after": "1h", "type": "x"}, authorization=stranger.key("admin of all"),
                      duly_tenant="rival")  # fmt: skip
     assert (put.status_code, put.json()["tenant"]) == (201, "rival")

@@ -37,6 +37,7 @@ def test_no_query_has_an_unexpanded_fragment(dialect: str) -> None:
         "count_dead",
         "list_users",
         "list_users_of",
+        "lanes_of",
     }
     assert not [name for name, found in left.items() if found not in ([], ["where"])]
 

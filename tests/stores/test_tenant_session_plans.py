@@ -17,6 +17,7 @@ from duly.stores.queries import Query, load
 FORBIDDEN = {
     "add_key", "key", "key_by_hash", "known_hashes", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key",
     "forget_requests", "delete_ended", "forget_keys",
+    "beat", "leave", "forget_workers", "workers", "remembered_lanes",
 }  # fmt: skip
 """What is done beside the requests, not by them."""
 
@@ -127,7 +128,7 @@ def nodes(plan: Any) -> Iterator[Any]:
         yield from nodes(inner)
 
 
-async def test_a_tenant_session_may_run_each_query_except_those_about_keys(url: str) -> None:
+async def test_a_tenant_session_may_run_each_query_except_those_about_keys_and_workers(url: str) -> None:
     refused = set()
     with psycopg.connect(url, autocommit=True) as connection:
         for name, query in load("postgres").items():
