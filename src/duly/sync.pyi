@@ -82,7 +82,7 @@ class _Events:
     def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, the oldest first."""
     def why(self, id: str, *, tenant: str | None = None) -> Why:
-        """Why an event has not fired yet, or did not fire."""
+        """Why an event has not fired yet, or did not fire: the one cause."""
     def cancel(
         self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None
     ) -> CancelResult:
@@ -406,6 +406,8 @@ class _ClientEvents(_Events):
         """The timer with this key: the open one, or else the latest."""
     def all(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> Iterator[Event]:
         """Every event that matches the spec, the newest first: ``async for event in duly.events.all(spec)``."""
+    def why(self, id: str, *, tenant: str | None = None) -> Why:
+        """Why an event has not fired yet, or did not fire."""
     def discard_all(
         self,
         spec: Spec | EventFilter | None = None,

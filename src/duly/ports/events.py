@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.series import SeriesTransaction
-from duly.ports.transactions import Clocked
+from duly.ports.workers import PresencePort
 from duly.records.event import Event
 from duly.records.history import Entry
 from duly.records.schedule import Schedule
@@ -69,7 +69,7 @@ class EventTransaction(EventPort, SeriesTransaction, DeadLetterPort, Protocol):
     """One transaction about an event, and about its successor if the event is a head."""
 
 
-class EventStore(EventPort, DeadLetterPort, Clocked, Protocol):
+class EventStore(EventPort, DeadLetterPort, PresencePort, Protocol):
     """A store as the verbs of events see it."""
 
     def begin(self) -> AbstractAsyncContextManager[EventTransaction]: ...

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from duly.decide.why import Ahead
 from duly.decide.workers import LaneLoad, WaitingLane
+from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked
+from duly.records.event import Event
 from duly.records.workers.worker import WorkerInfo
 
 
@@ -25,7 +28,7 @@ class BeatPort(Protocol):
         """Deletes the rows of workers that were not seen for that long; remembers the same."""
 
 
-class PresencePort(Clocked, Protocol):
+class PresencePort(Clocked, DestinationReader, Protocol):
     """Who is at work, and what waits."""
 
     async def workers(self) -> list[WorkerInfo]:
@@ -39,6 +42,9 @@ class PresencePort(Clocked, Protocol):
 
     async def lane_loads(self, limit: int) -> Sequence[LaneLoad]:
         """How many events of each lane wait and run, each number up to the limit."""
+
+    async def ahead(self, event: Event) -> Ahead:
+        """The events of its lane that are before a ready event or run, and whether a rate keeps it from beginning."""
 
     async def count_ready(self, lane: str, before: datetime, *, limit: int) -> int:
         """How many events of a lane are ready before an instant, at most *limit*."""

@@ -2,7 +2,9 @@
 
 from datetime import datetime, timedelta
 
+from duly.decide.why import MOST_AHEAD, Ahead
 from duly.decide.workers import LaneLoad, WaitingLane
+from duly.records.event import Event
 from duly.records.workers.worker import WorkerInfo
 from duly.stores.columns.lists import BEAT
 from duly.stores.query_base import QueryBase
@@ -33,6 +35,19 @@ class WorkerQueries(QueryBase):
     async def lane_loads(self, limit: int) -> list[LaneLoad]:
         rows = await self.ask("lane_loads", limit=limit)
         return [LaneLoad(lane, self.maybe_instant(ready), *counts) for lane, ready, *counts in rows]
+
+    async def ahead(self, event: Event) -> Ahead:
+        [row] = await self.ask(
+            "ahead",
+            lane=event.lane,
+            id=event.id,
+            ready=self.instant(event.ready or event.due),
+            tenant=event.tenant,
+            destination=event.destination,
+            limit=MOST_AHEAD,
+        )
+        ready, running, of_tenant, of_destination, spent = row
+        return Ahead(ready, running, of_tenant, of_destination, bool(spent))
 
     async def count_ready(self, lane: str, before: datetime, *, limit: int) -> int:
         [row] = await self.ask("count_ready", lane=lane, before=self.instant(before), limit=limit)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -12,28 +12,27 @@ from duly.decide.error_text import storable
 from duly.decide.lifecycle import step
 from duly.decide.targets.origin import closed
 from duly.decide.targets.rates import read_rate
-from duly.decide.why import Why, why
+from duly.decide.why import Why, could_begin, why
 from duly.engine.series.heads import continued_by, plan_next
 from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, Problem
-from duly.ports import EventPort, EventStore, EventTransaction, ListPage, Page
+from duly.ports import EventPort, EventStore, EventTransaction, ListPage, Page, PresencePort
 from duly.records.event import TERMINAL, Event, Status
 from duly.records.filters import EventFilter, no_schedule
 from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
-from duly.records.specs import Compare, Everything, Now, OfTenant, Spec
+from duly.records.specs import Everything, OfTenant, Spec
 from duly.values.instants import due_problems, write_instant
 from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
 from duly.verbs.transactions import no_transaction
+from duly.verbs.workers import surroundings
 
 MOST = MOST_LISTED
 AN_EVENTS = "an event's"
-LANE_SERVED_WITHIN = timedelta(hours=1)
-"""An event started within this time shows that some worker serves its lane."""
 DEFAULT_TENANT = "default"
 
 
@@ -45,8 +44,11 @@ class Events:
         store: EventStore,
         channels: Collection[str] = (),
         transaction_of: Callable[[Any], EventStore | None] = no_transaction,
+        presence: PresencePort | None = None,
     ) -> None:
+        """*presence*: where workers are read, if the store is confined to a tenant."""
         self._store, self._channels, self._transaction_of = store, channels, transaction_of
+        self._presence: PresencePort = presence or store
 
     @reads
     async def get(self, id: str, *, tenant: str | None = None) -> Event:
@@ -107,12 +109,17 @@ class Events:
 
     @reads
     async def why(self, id: str, *, tenant: str | None = None) -> Why:
-        """Why an event has not fired yet, or did not fire."""
+        """Why an event has not fired yet, or did not fire: the one cause."""
+        return await self.why_told(id, tenant=tenant, discreet=False)
+
+    @for_doors
+    @reads
+    async def why_told(self, id: str, *, tenant: str | None, discreet: bool) -> Why:
+        """The same; *discreet* is for those who may learn of no worker, no host and no other tenant's numbers."""
         event = await self.get(id, tenant=tenant)
-        same = Compare("lane", "=", event.lane) & Compare("claimed", ">=", Now(-LANE_SERVED_WITHIN))
-        waits = event.status is Status.PENDING and event.held is None
-        started = (await self._store.page(await self._spec(same, tenant), limit=1)).events if waits else []
-        return why(event, await self._store.history(event.id), next(iter(started), None), await self._store.now())
+        now = await self._store.now()
+        around = await surroundings(self._presence, event, now) if could_begin(event, now) else None
+        return why(event, await self._store.history(event.id), around, now, discreet=discreet)
 
     async def cancel(
         self,

@@ -4,10 +4,12 @@ import builtins
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from duly.decide.workers import LaneLoad, lanes_told, last_served, served_lanes, with_states
+from duly.decide.why import Surroundings
+from duly.decide.workers import LaneLoad, lanes_told, last_served, served_lanes, serves, with_states
 from duly.ports import EventPort, PresencePort
-from duly.records.event import Status
+from duly.records.event import Event, Status
 from duly.records.specs import OfTenant, OneOf
+from duly.records.target import DESTINATION_OF_ALL
 from duly.records.workers.worker import LaneInfo, WorkerInfo
 from duly.verbs.marks import for_doors, reads
 
@@ -25,6 +27,22 @@ class UnservedLane(NamedTuple):
     ready: datetime  # since when its oldest event could have begun
     events: int  # how many of them, at most MOST_COUNTED, without those that a crash interrupted
     served: datetime | None  # when it was last served; None: it never was
+
+
+async def surroundings(store: PresencePort, event: Event, now: datetime) -> Surroundings:
+    """What is around an event that could begin."""
+    workers = [worker for worker in await store.workers() if event.lane in worker.lanes]
+    seen = last_served(workers, await store.remembered_lanes())
+    serving = [worker for worker in workers if serves(worker, now)]
+    down = [worker.closed.get(event.lane) for worker in serving]
+    keys = [(event.tenant, key) for key in (event.destination, DESTINATION_OF_ALL) if key is not None]
+    return Surroundings(
+        served=bool(serving),
+        seen=seen.get(event.lane),
+        down=down[0] if down and None not in down else None,
+        known=await store.destinations(keys),
+        ahead=await store.ahead(event),
+    )
 
 
 class Workers:

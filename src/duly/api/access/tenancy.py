@@ -37,7 +37,7 @@ class Tenancy:
 
     @cached_property
     def events(self) -> Events:
-        return Events(self._store, self.channels)
+        return Events(self._store, self.channels, presence=self.duly.store)
 
     @cached_property
     def schedules(self) -> Schedules:

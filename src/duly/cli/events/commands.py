@@ -74,11 +74,12 @@ async def _show(id: str, tenant: str | None, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         event = await duly.events.get(id, tenant=tenant)
         history = await duly.events.history(id, tenant=tenant)
+        reason = await duly.events.why(event.id)
         now = await duly.now()
     if invocation.json:
         print_json(EVENT_JSON.write(event) | {"history": [ENTRY_JSON.write(entry) for entry in history]})
     else:
-        screen().print(one_event(event, history, now))
+        screen().print(one_event(event, history, reason, now))
 
 
 @events.command

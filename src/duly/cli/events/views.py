@@ -11,7 +11,8 @@ from rich.text import Text
 
 from duly.cli.output import STYLES, away, brief, counted, readable, utc, utc_millis, whole_error
 from duly.decide.error_text import first_line
-from duly.records.event import Event, Status
+from duly.decide.why import Why
+from duly.records.event import TERMINAL, Event, Status
 from duly.records.history import Entry
 
 ONE_LINE_EACH = 150
@@ -202,11 +203,12 @@ def acted(event: Event, word: str, now: datetime) -> Text:
                          (event.status.value, STYLES[event.status]), when)  # fmt: skip
 
 
-def one_event(event: Event, history: Sequence[Entry], now: datetime) -> RenderableType:
+def one_event(event: Event, history: Sequence[Entry], reason: Why, now: datetime) -> RenderableType:
     heading = Text.assemble((event.id, "bold"), "  ", (event.status.value, STYLES[event.status]))
     if late := overdue(event, now):
         heading.append(f"  {late}", OVERDUE)
-    return Group(heading, "", fields(_facts(event, now)), "", _timeline(event, history, now))
+    why = [] if event.status in TERMINAL else [("why", readable(reason.message))]
+    return Group(heading, "", fields([*_facts(event, now), *why]), "", _timeline(event, history, now))
 
 
 def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str | Text]]:

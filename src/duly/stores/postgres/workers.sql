@@ -86,3 +86,14 @@ SELECT DISTINCT e.lane FROM duly.events AS e WHERE ({where})
 SELECT count(*) FROM (
     SELECT 1 FROM duly.events WHERE lane = :lane AND unsettled = 0 AND ready IS NOT NULL AND ready <= :before LIMIT :limit
 ) AS found
+
+-- name: ahead (read)
+-- How many events of a lane are before a ready event, or run; and whether a rate allows no start now, as `allow` computes it.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM duly.events WHERE lane = :lane AND unsettled = 0 AND ready IS NOT NULL
+                              AND ready <= :ready::timestamptz AND (ready, id) < (:ready::timestamptz, :id::uuid) LIMIT :limit) AS before),
+       count(*), count(*) FILTER (WHERE tenant = :tenant),
+       count(*) FILTER (WHERE tenant = :tenant AND destination IS NOT DISTINCT FROM :destination::text),
+       EXISTS (SELECT 1 FROM duly.destinations AS d WHERE d.tenant = :tenant AND d.destination IN (coalesce(:destination::text, ''), '')
+               AND d.rate IS NOT NULL AND d.spent_until > {now} - interval '1 second' / d.rate)
+FROM (SELECT tenant, destination FROM duly.events
+      WHERE lane = :lane AND unsettled > 0 AND ready IS NOT NULL AND ready > {now} LIMIT :limit) AS running

@@ -75,3 +75,14 @@ SELECT DISTINCT e.lane FROM events AS e WHERE ({where})
 SELECT count(*) FROM (
     SELECT 1 FROM events WHERE lane = :lane AND unsettled = 0 AND ready IS NOT NULL AND ready <= :before LIMIT :limit
 ) AS found
+
+-- name: ahead (read)
+-- How many events of a lane are before a ready event, or run; and whether a rate allows no start now, as `allow` computes it.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM events WHERE lane = :lane AND unsettled = 0 AND ready IS NOT NULL
+                              AND ready <= :ready AND (ready, id) < (:ready, :id) LIMIT :limit) AS before),
+       count(*), count(*) FILTER (WHERE tenant = :tenant),
+       count(*) FILTER (WHERE tenant = :tenant AND destination IS :destination),
+       EXISTS (SELECT 1 FROM destinations AS d WHERE d.tenant = :tenant AND d.destination IN (coalesce(:destination, ''), '')
+               AND d.rate IS NOT NULL AND d.spent_until > :now - cast(round(1000000.0 / d.rate) AS integer))
+FROM (SELECT tenant, destination FROM events
+      WHERE lane = :lane AND unsettled > 0 AND ready IS NOT NULL AND ready > :now LIMIT :limit) AS running
