@@ -114,16 +114,25 @@ class Duly:
     # -- handlers, schedules in code, observers
 
     def on(
-        self, type: str, *, transactional: bool = False, deadline: timedelta = DEADLINE
+        self,
+        type: str,
+        *,
+        also: Collection[str] = (),
+        transactional: bool = False,
+        deadline: timedelta = DEADLINE,
     ) -> Callable[[Function], Function]:
         """Register the decorated function as the handler of an event type; async or plain def.
 
+        *also* names types that it handles as well, such as former names of its type: what waits under them is served.
         A transactional handler gets the transaction as its second argument: its effect and the event's completion
         commit together.
         """
 
         def register(function: Function) -> Function:
-            self._handlers.register(type, function, transactional=transactional, deadline=deadline)
+            if isinstance(also, str):
+                raise Misuse(f"also={also!r:.60} must be a list of types, such as also=[{also!r:.60}]")
+            for one in (type, *also):
+                self._handlers.register(one, function, transactional=transactional, deadline=deadline)
             self._code_schedules.add_function(function)
             return function
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from duly import Delivered, Duly, Event, Failed, Rejected, Retry, Status, Timer, Unreachable
+from duly import Delivered, Duly, Event, Failed, Misuse, Rejected, Retry, Status, Timer, Unreachable
 from duly.channels.python import handlers
 from duly.engine import pool
 from duly.ports.transactions import Transaction
@@ -545,3 +545,25 @@ async def test_scheduling_beside_the_transaction_says_what_to_pass(ledger: Duly)
     event = await ledger.at(START, "close", retry=ONCE)
     await ledger.tick()
     assert "pass transaction=tx" in str((await ledger.events.get(event.id)).last_error)
+
+
+async def test_a_handler_also_serves_what_waits_under_its_former_types(app: Duly) -> None:
+    seen: list[str] = []
+    await app.at(START, "old")
+    await app.at(START, "older")
+
+    @app.on("new", also=["old", "older"])
+    async def renamed(event: Event) -> None:
+        seen.append(event.type)
+
+    await app.at(START, "new")
+    await app.tick()
+    assert sorted(seen) == ["new", "old", "older"]
+
+
+def test_a_former_type_that_has_a_handler_of_its_own_is_refused(app: Duly) -> None:
+    app.on("old")(lambda _: None)
+    with pytest.raises(Misuse, match="'old' already has a handler"):
+        app.on("new", also=["old"])(lambda _: None)
+    with pytest.raises(Misuse, match=r"also='old' must be a list of types, such as also=\['old'\]"):
+        app.on("newer", also="old")(lambda _: None)
