@@ -33,7 +33,7 @@ from duly.records.results import CancelResult
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
-from duly.signals import Created, FileCreated, Observer, Opened, PassEnded, Signals
+from duly.signals import Created, FileCreated, Observer, Opened, PassEnded, Signals, TypeNotServed
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
@@ -83,6 +83,7 @@ class Duly:
         self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
         self._logged = False
+        self._told_not_served: set[str] = set()
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker_loop: asyncio.AbstractEventLoop | None = None
@@ -191,6 +192,13 @@ class Duly:
         """Call *observer* with each signal of these kinds (or all), after it was committed. Call the returned function
         to stop."""
         return self._signals.observe(observer, *kinds)
+
+    async def _tell_never_served(self, type: str, lane: str) -> None:
+        """Emits TypeNotServed, once for each type. Not within a caller's transaction, where nothing else may wait."""
+        if type not in self._told_not_served and await self.workers.never_served([lane]):
+            self._told_not_served.add(type)
+            self._begin_to_log()
+            self._signals.emit(TypeNotServed(type))
 
     def _begin_to_log(self) -> None:
         """Starts logging. Not done in the constructor, because the application may configure logging after it."""
@@ -354,7 +362,10 @@ class Duly:
         after the first one: ``put(type="index", key="doc-7", quiet="1m", max_wait="10m")``.
         """
         timer = Timer(due, type, payload, **options)
-        return await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
+        added = await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
+        if transaction is None:
+            await self._tell_never_served(added.event.type, added.event.lane)
+        return added
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many timers: all of them or, if one is invalid, none. Returns the ids, in order."""

@@ -80,6 +80,12 @@ class WorkerNotShown(msgspec.Struct, frozen=True):
     error: str
 
 
+class TypeNotServed(msgspec.Struct, frozen=True):
+    """An event was scheduled whose type no worker has ever served. Emitted once for each type."""
+
+    type: str
+
+
 class ChannelDown(msgspec.Struct, frozen=True):
     """The server behind a channel cannot be reached; due events for it wait."""
 

@@ -38,6 +38,7 @@ from duly.signals import (
     Skipped,
     StoreDown,
     StoreUp,
+    TypeNotServed,
     WorkerDraining,
     WorkerNotShown,
     WorkerStarted,
@@ -186,6 +187,12 @@ _TELL: dict[type, Callable[[Any], None]] = {
     CommandStuck: lambda s: _tell(logging.ERROR, "command.stuck", place=s.place, reason=first_line(s.reason)),
     ChannelDown: lambda s: _tell(logging.ERROR, "channel.down", channel=s.channel, reason=s.reason),
     ChannelUp: lambda s: _tell(logging.WARNING, "channel.up", channel=s.channel, after=_seconds(s.after)),
+    TypeNotServed: lambda s: _tell(
+        logging.WARNING,
+        "type.not_served",
+        type=s.type,
+        consequence="its events wait until a worker runs whose app has a handler for it",
+    ),
     ChannelNotServed: lambda s: _tell(logging.WARNING, "channel.not_served", channel=s.channel, advice=s.advice),
     FileCreated: lambda s: _tell(logging.INFO, "store.created", file=s.path),
     StoreDown: lambda s: _tell(

@@ -1,13 +1,17 @@
 """The verbs of workers: who is at work, and what nobody serves."""
 
 import builtins
+import contextlib
+import time
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from duly.decide.why import Surroundings
 from duly.decide.workers import LaneLoad, lanes_told, last_served, served_lanes, serves, with_states
+from duly.errors import StoreError
 from duly.ports import EventPort, PresencePort
-from duly.records.event import Event, Status
+from duly.records.event import HANDLER, Event, Status
 from duly.records.specs import OfTenant, OneOf
 from duly.records.target import DESTINATION_OF_ALL
 from duly.records.workers.worker import LaneInfo, WorkerInfo
@@ -18,6 +22,12 @@ EXAMINED = 10_000
 
 MOST_COUNTED = 1000
 """The number up to which the events of a lane are counted."""
+
+
+ASKED_EVERY_S = 5.0
+"""Seconds between two questions whether lanes have been served that were not served before."""
+
+NEVER_SERVED = "no worker has served the type {!r} yet: it waits until one runs whose app has a handler for it"
 
 
 class UnservedLane(NamedTuple):
@@ -50,6 +60,8 @@ class Workers:
 
     def __init__(self, store: PresencePort, events: EventPort) -> None:
         self._store, self._events = store, events  # those events whose lanes a tenant may know
+        self._ever_served: set[str] = set()
+        self._asked = -ASKED_EVERY_S
 
     @reads
     async def list(self) -> builtins.list[WorkerInfo]:
@@ -68,6 +80,26 @@ class Workers:
             is_open = OneOf("status", (Status.PENDING, Status.PROCESSING))
             lanes = set(await self._events.lanes_of(OfTenant(tenant) & is_open, examine=EXAMINED))
         return list(lanes_told(lanes, workers, remembered, now))
+
+    @for_doors
+    @reads
+    async def warnings(self, lanes: Iterable[str]) -> tuple[str, ...]:
+        """A warning for each handler's lane among these that no worker has ever served."""
+        return tuple(map(NEVER_SERVED.format, await self.never_served(lanes)))
+
+    @for_doors
+    @reads
+    async def never_served(self, lanes: Iterable[str]) -> builtins.list[str]:
+        """The types of the handlers' lanes among these that no worker has ever served. Lanes that were served are
+        remembered, and the database is asked for others at most once in ASKED_EVERY_S. An outage is no reason to
+        fail."""
+        handled = {lane for lane in lanes if lane.startswith(f"{HANDLER}:")}
+        if not handled <= self._ever_served and time.monotonic() - self._asked >= ASKED_EVERY_S:
+            with contextlib.suppress(StoreError):
+                remembered = await self._store.remembered_lanes()
+                self._ever_served |= last_served(await self._store.workers(), remembered).keys()
+                self._asked = time.monotonic()
+        return [lane.partition(":")[2] for lane in sorted(handled - self._ever_served)]
 
     @for_doors
     @reads

@@ -74,7 +74,7 @@ ENTRY = _told(
     Entry(_NOW, "rescheduled", "key console", detail="due 2026-12-01T08:00:00Z → 2026-12-01T09:00:00Z"),
 )
 
-NEW_TIMER = {**EVENT, "change": "created"}
+NEW_TIMER = {**EVENT, "change": "created", "warnings": []}
 
 TIMER_RESULTS: dict[str, Any] = {
     "created": 1,
@@ -96,6 +96,7 @@ TIMER_RESULTS: dict[str, Any] = {
             ],
         },
     ],
+    "warnings": [],
 }
 
 NEW_SCHEDULE: dict[str, Any] = {

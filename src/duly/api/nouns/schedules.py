@@ -1,6 +1,6 @@
 """Schedules over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ from duly.decide.series.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
-from duly.records.event import EVENT_JSON
+from duly.records.event import EVENT_JSON, lane_of
 from duly.records.history import HISTORY_PAGE
 from duly.records.results import Backfilled
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
@@ -53,8 +53,10 @@ MOST_TRIES = 30
 """Merges of a change that are tried, while other requests change the same schedule."""
 
 
-def _shown(schedule: Schedule, status: int = 200, **headers: str) -> ApiResponse:
-    return ApiResponse(SCHEDULE_JSON.write(schedule), status, {**etag(schedule_tag(schedule)), **headers})
+def _shown(schedule: Schedule, status: int = 200, warnings: Iterable[str] = (), **headers: str) -> ApiResponse:
+    body = SCHEDULE_JSON.write(schedule)
+    body["warnings"] = [*body["warnings"], *warnings]
+    return ApiResponse(body, status, {**etag(schedule_tag(schedule)), **headers})
 
 
 async def _there(ask: ApiRequest) -> Schedule | None:
@@ -91,7 +93,8 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
     tag = expected(ask, None if there is None else schedule_tag(there))
     stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
     created = there is None and stored.created == stored.updated  # otherwise, another request has just created it
-    return _shown(stored, 201, Location=ask.address) if created else _shown(stored)
+    warnings = await ask.own.duly.workers.warnings([lane_of(stored.type, stored.target)])
+    return _shown(stored, 201, warnings, Location=ask.address) if created else _shown(stored, warnings=warnings)
 
 
 @operations.add(

@@ -59,12 +59,14 @@ async def put_timer(ask: ApiRequest) -> ApiResponse:
 
     A key that has fired stays fired: with the same due time, the timer is `unchanged`; with another one, the answer
     says `already_fired`, unless `once` is false. With `quiet` instead of a due time, the timer is due so long after the
-    last call, at most `max_wait` after the first. 409 if the key belongs to an open timer of another type.
+    last call, at most `max_wait` after the first. 409 if the key belongs to an open timer of another type. `warnings`
+    tells of a type that no worker has ever served.
     """
     timer = read_timer(ask.body, ask.tenant, ask.own.channels, key=ask.named("key"))
     events = ask.own.plan((timer,))
     [added] = accepted(events, await ask.own.put(events))
     body = EVENT_JSON.write(added.event) | {"change": CHANGES.get(added.change, added.change)}
+    body["warnings"] = await ask.own.duly.workers.warnings([added.event.lane])
     if added.change is not PutChange.CREATED:
         return ApiResponse(body)
     return ApiResponse(body, 201, {"Location": ask.address})
@@ -105,7 +107,7 @@ async def cancel_timer(ask: ApiRequest) -> ApiResponse:
 async def put_timers(ask: ApiRequest) -> ApiResponse:
     """Create many timers, with or without keys. An invalid timer does not affect the others.
 
-    Of several timers with the same key, the last one is stored.
+    Of several timers with the same key, the last one is stored. `warnings` tells of types that no worker has served.
     """
     written = ask.body.get("timers") if isinstance(ask.body, dict) else None
     if not isinstance(written, list) or not 1 <= len(written) <= MOST_BULK or set(ask.body) != {"timers"}:
@@ -128,7 +130,8 @@ async def put_timers(ask: ApiRequest) -> ApiResponse:
                     results[index] = _result(change, None, event.key, errors_of([problem]))
     became = Counter(result["status"] for result in results)
     counts = {word: became[word] for word in ("created", "changed", "unchanged", "already_fired", "refused")}
-    return ApiResponse(counts | {"results": results})
+    warnings = await ask.own.duly.workers.warnings({event.lane for _, event in events})
+    return ApiResponse(counts | {"results": results, "warnings": warnings})
 
 
 Numbered = tuple[int, NewEvent]

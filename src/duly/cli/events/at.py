@@ -72,10 +72,13 @@ async def _at(
             once=what.once,
             **spans,
         )
-        now = await duly.now()
+        now, warnings = await duly.now(), await duly.workers.warnings([added.event.lane])
     handlers = handlers_of(duly)
     if handlers and added.event.target_json is None and what.type not in handlers:
         note(f"note: the app has no handler for {what.type!r}; the event waits for a worker that has such a handler")
+    else:
+        for warning in warnings:
+            note(f"warning: {warning}")
     if invocation.json:
         print_json(EVENT_JSON.write(added.event) | {"change": added.change})
     else:

@@ -1,7 +1,7 @@
 """``duly schedules put``: create or replace a schedule, from options or from a file."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -10,13 +10,14 @@ from cyclopts import App, Parameter
 
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.names import DEFAULT_TENANT
-from duly.cli.output import print_json, screen, tell_error
+from duly.cli.output import note, print_json, screen, tell_error
 from duly.cli.payloads import read_payload, read_text
 from duly.cli.schedules.options import AS_USUAL, NO_BOUNDS, NO_RULE, DeliveryOptions, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import put_line
 from duly.cli.targets.options import HERE, TargetOptions
 from duly.duly import Duly
 from duly.errors import DulyError, Invalid, Misuse, NotFound, Problem
+from duly.records.event import lane_of
 from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.records.wire.schedule_reader import read_schedule
 
@@ -100,12 +101,19 @@ async def _put(name: str | None, options: Options, tenant: str | None, invocatio
         written |= {"rule": await when.rule(duly), "timezone": when.timezone, **await bounds.policies(duly)}
         written["target"] = await aimed.spec(duly, tenant or DEFAULT_TENANT)
         done = await put_one(duly, read_schedule(written, tenant=tenant))
+        await warn_of_unserved(duly, [done.schedule])
         now = await duly.now()
     if invocation.json:
         print_json(_to_json(done))
     else:
         screen().print(put_line(done.schedule, done.change, now), soft_wrap=True)
     return 0
+
+
+async def warn_of_unserved(duly: Duly, schedules: Iterable[Schedule]) -> None:
+    """Notes on standard error which types no worker has served yet."""
+    for warning in await duly.workers.warnings({lane_of(one.type, one.target) for one in schedules}):
+        note(f"warning: {warning}")
 
 
 async def put_one(duly: Duly, arguments: dict[str, Any]) -> PutResult:
@@ -145,6 +153,7 @@ async def _put_file(name: str | None, file: str, tenant: str | None, invocation:
                 if alone:
                     raise
                 tell_error(_of(written, error), json=invocation.json)
+        await warn_of_unserved(duly, [one.schedule for one in done])
         now = await duly.now()
     if invocation.json:
         print_json(_to_json(done[0]) if alone else {"schedules": [_to_json(one) for one in done]})

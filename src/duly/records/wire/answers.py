@@ -60,6 +60,7 @@ class TimerResults(msgspec.Struct, frozen=True):
     already_fired: FromZero
     refused: FromZero
     results: list[TimerResult]
+    warnings: Warnings = []
 
 
 class UserResult(msgspec.Struct, frozen=True):
@@ -126,7 +127,7 @@ EVENT_WITH_HISTORY = struct_with(
     history_cursor=CURSOR,
 )
 RESUMED = struct_with("Resumed", SCHEDULE_JSON.struct, passed=FromZero, fires=bool)
-EVENT_WITH_CHANGE = struct_with("EventWithChange", EVENT_JSON.struct, change=Change)
+EVENT_WITH_CHANGE = struct_with("EventWithChange", EVENT_JSON.struct, change=Change, warnings=Warnings)
 REPLAYED = struct_with("Replayed", Replayed, next_cursor=CURSOR)
 DISCARDED = struct_with("Discarded", Discarded, next_cursor=CURSOR)
 TARGET_WITH_SECRET = struct_with("TargetWithSecret", TARGET_JSON.struct, secret=str | None)
