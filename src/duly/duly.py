@@ -194,8 +194,11 @@ class Duly:
         return self._signals.observe(observer, *kinds)
 
     async def _tell_never_served(self, type: str, lane: str) -> None:
-        """Emits TypeNotServed, once for each type. Not within a caller's transaction, where nothing else may wait."""
-        if type not in self._told_not_served and await self.workers.never_served([lane]):
+        """Emits TypeNotServed, once for each type without a handler here. Not within a caller's transaction, where
+        nothing else may wait."""
+        if type in self._told_not_served or lane in dict(self._handlers.routes()):
+            return
+        if await self.workers.never_served([lane]):
             self._told_not_served.add(type)
             self._begin_to_log()
             self._signals.emit(TypeNotServed(type))

@@ -12,8 +12,9 @@ from duly.engine.presence import beat
 from duly.engine.worker import Loop
 from duly.errors import StoreError, StoreUnavailable
 from duly.records.workers.worker import LaneInfo, WorkerInfo, WorkerKind, WorkerState
-from duly.signals import StoreDown, WorkerNotShown, WorkerStarted
+from duly.signals import StoreDown, TypeNotServed, WorkerNotShown, WorkerStarted
 from duly.testing import ManualClock
+from duly.verbs import workers
 from tests.conftest import OpenDuly
 from tests.make import HOUR, START
 from tests.worker.running_worker import Told, running, until, working
@@ -199,3 +200,22 @@ async def test_a_worker_says_which_lanes_it_cannot_serve_because_a_broker_is_dow
 
 async def _closed(app: Duly) -> dict[str, str]:
     return (await only(app)).closed
+
+
+async def test_a_type_that_no_worker_has_served_is_reported_once_unless_its_handler_is_here(
+    duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "ASKED_EVERY_S", 0.0)
+    app, other = await duly(), await duly()
+    app.on("here")(lambda _: None)
+    told, elsewhere = Told(app), Told(other)
+    for type in ("here", "lost", "lost", "found"):
+        await app.at(START + HOUR, type)
+    async with app.transaction() as tx:
+        await app.at(START + HOUR, "within", transaction=tx)
+    await app.at(START + HOUR, "x", target={"webhook": "https://hooks.example"})
+    assert [one.type for one in told.of(TypeNotServed)] == ["lost", "found"]
+    await app.tick()
+    await other.at(START + HOUR, "here")  # a tick has served it
+    await other.at(START + HOUR, "lost")
+    assert [one.type for one in elsewhere.of(TypeNotServed)] == ["lost"]

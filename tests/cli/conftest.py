@@ -128,6 +128,13 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
             del sys.modules[name]
 
 
+def warned_of(type: str) -> str:
+    """What commands write on standard error about a type that no worker has served."""
+    return (
+        f"warning: no worker has served the type {type!r} yet: it waits until one runs whose app has a handler for it\n"
+    )
+
+
 @pytest.fixture
 def on(shell: Shell, url: str) -> Shell:
     """A shell whose DULY_DATABASE_URL is a database without events; once on each store."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from duly.cli.instants import parse_when
 from duly.cli.output import away, brief, without_password
 from duly.errors import Invalid
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Shell, warned_of
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_any_text_is_read_as_an_instant_or_refused(written: str) -> None:
 def test_the_command_at_stores_the_event_and_tells_its_id_type_due_and_distance(on: Shell) -> None:
     done = on("at", "in", "2h", "--type", "greet", "--payload", '{"name": "Ada"}', "--key", "k", "--tenant", "acme",
               "--correlation-id", "c-1")  # fmt: skip
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, warned_of("greet"))
     id, type, due = done.out.split("  ")
     shown = on.show(id)
     assert (shown["type"], shown["payload"], shown["key"]) == ("greet", {"name": "Ada"}, "k")

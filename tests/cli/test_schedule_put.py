@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import Shell, names, schedules, shown
+from tests.cli.conftest import Shell, names, schedules, shown, warned_of
 
 DAILY = ("--type", "report", "--cron", "0 9 * * *")
 BRUSSELS = ("--timezone", "Europe/Brussels")
@@ -99,7 +99,7 @@ def test_putting_a_schedule_makes_the_database_and_reading_does_not(shell: Shell
     told = shell("schedules", "put", "it", *DAILY)
     assert (told.code, told.err) == (
         0,
-        f"there was no database file {shell.folder / 'new.db'}: a new one was created\n",
+        f"there was no database file {shell.folder / 'new.db'}: a new one was created\n" + warned_of("report"),
     )
     assert names(shell) == ["it"]
 

@@ -143,7 +143,9 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
             "api/access/preparation.py", "api/server/acceptor.py", "api/server/connections.py",
         )
     )  # fmt: skip
-    subjects = "api|channel|clock|commands?|connections|event|handler|intake|schedule|settle|store|stream|target|worker"
+    subjects = (
+        "api|channel|clock|commands?|connections|event|handler|intake|schedule|settle|store|stream|target|type|worker"
+    )
     made = set(re.findall(rf"\"((?:{subjects})\.\w+)[\" ]", code)) - {"timer.commands", "timer.events"}
     assert made - {"event.completed"} == documented
 

@@ -6,9 +6,12 @@ import pytest
 
 from duly import Duly
 from duly.api.app import create_api
+from duly.engine.presence.beat import row_of
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
 from tests.receivers.obedient import Obedient
+
+SERVED = ("x", "y", "report", "greet", "invoice.overdue", "sale", "other", "digest", "report.weekly", "cleanup")
 
 
 @pytest.fixture
@@ -28,8 +31,13 @@ async def calling(duly: OpenDuly) -> AsyncIterator[OpenCaller]:
 
 @pytest.fixture
 async def http(calling: OpenCaller) -> Caller:
-    """One of them, on a server without keys."""
-    return await calling()
+    """One of them, on a server without keys. A worker has served the types of the tests before, so that no answer warns
+    of them."""
+    http = await calling()
+    lanes = [f"handler:{type}" for type in SERVED]
+    await http.app.store.beat(row_of("past", lanes, http.app.settings, tick=False), None, begins=True)
+    await http.app.store.leave("past")
+    return http
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from duly.engine.presence.beat import row_of
 from duly.testing import ManualClock
+from duly.verbs import workers
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller
 from tests.make import HOUR, START
@@ -77,3 +78,23 @@ async def test_without_keys_a_caller_on_this_machine_sees_its_lanes_and_no_hosts
     assert answer.json()["workers"] is None
     assert "secret-host" not in answer.text
     assert [lane["served"] for lane in answer.json()["lanes"]] == [True]
+
+
+async def test_scheduling_a_type_that_no_worker_has_served_says_so_until_one_has(
+    http: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await http.app.keys.create("any")
+    key = f"Bearer {(await http.app.keys.create('w', scope='write')).secret}"
+    timer, schedule = {"after": "1h", "type": "new"}, {"rule": {"every": "1h"}, "type": "new"}
+    told = "no worker has served the type 'new' yet: it waits until one runs whose app has a handler for it"
+    assert (await http.put("/v1/timers/k", timer, authorization=key))["warnings"] == [told]
+    assert told in (await http.put("/v1/schedules/s", schedule, authorization=key))["warnings"]
+    many = {"timers": [timer, timer, {"after": "1h", "type": "x", "target": {"webhook": "https://a.example"}}]}
+    assert (await http.post("/v1/timers", many, authorization=key))["warnings"] == [told]
+    await at_work(http, "ada", "handler:new")
+    assert (await http.put("/v1/timers/k", timer, authorization=key))["warnings"] == [told]  # it is asked now and then
+    monkeypatch.setattr(workers, "ASKED_EVERY_S", 0.0)
+    assert (await http.put("/v1/timers/k", timer, authorization=key))["warnings"] == []
+    await http.app.store.leave("ada")
+    assert (await http.put("/v1/timers/k", timer, authorization=key))["warnings"] == []  # it was served once
+    assert (await http.post("/v1/timers", many, authorization=key))["warnings"] == []
