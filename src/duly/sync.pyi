@@ -640,6 +640,10 @@ class _ClientTargets(_Targets):
     def waiting(self, destination: str, *, tenant: str | None = None) -> NoReturn: ...
     def signing_secret(self, url: str, *, tenant: str | None = None) -> NoReturn: ...
 
+class _ClientWorkers(_Workers):
+    def lanes(self, *, tenant: str | None = None) -> builtins.list[LaneInfo]:
+        """The lanes of the tenant's open events."""
+
 class Sync:
     """Synchronous verbs. Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a
     plain ``def`` handler it is open already, because the worker's Duly is."""
@@ -720,6 +724,8 @@ class SyncClient(Sync):
     def event_types(self) -> _ClientEventTypes: ...
     @property
     def targets(self) -> _ClientTargets: ...
+    @property
+    def workers(self) -> _ClientWorkers: ...
     @property
     def keys(self) -> NoReturn: ...
     def at(
