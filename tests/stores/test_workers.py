@@ -1,6 +1,7 @@
 """The rows of workers, and the lanes that nobody serves."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from duly.records.event import Status
 from duly.records.specs import OfTenant, OneOf
 from duly.records.workers.worker import WorkerInfo, WorkerKind
+from duly.stores.queries import load
 from duly.testing import ManualClock
 from tests.conftest import AnyStore
 from tests.make import HOUR, LEASE, START, make_new
@@ -115,3 +117,17 @@ async def test_lanes_of_a_tenant_are_those_of_its_own_open_events(store: AnyStor
     for tenant, lanes in (("acme", {"handler:a", "webhook"}), ("default", {"nats", "webhook"}), ("nobody", set())):
         assert set(await store.lanes_of(OfTenant(tenant) & OPEN, examine=10)) == lanes
     assert await store.lanes_of(OfTenant("acme") & OPEN, examine=1) == ["handler:a"]  # that of its newest event
+
+
+async def test_waiting_lanes_are_found_by_the_indexes_of_ready_and_of_leased_events(store: AnyStore) -> None:
+    """However many events a lane has, each takes a few lookups."""
+    sql = load(store.dialect)["waiting_lanes"].sql
+    async with store.begin() as tx:
+        if store.dialect == "postgres":
+            await tx.execute("SET LOCAL enable_seqscan = off")
+        explain = "EXPLAIN QUERY PLAN " if store.dialect == "sqlite" else "EXPLAIN "
+        plan = "\n".join(str(tuple(row)) for row in await tx.fetch(explain + sql))
+    assert plan.count("events_ready") >= 2
+    assert plan.count("events_leased") >= 2
+    assert "Seq Scan on events" not in plan
+    assert not re.search(r"SCAN (events|e)\b(?! USING COVERING INDEX events_(ready|leased))", plan), plan
