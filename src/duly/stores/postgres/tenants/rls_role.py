@@ -47,8 +47,8 @@ RIGHTS_OF_LOGIN = {
 """The privileges of a login that does not own the tables, to be a worker, a server and a caller."""
 
 FUNCTIONS = ("duly.confined()", "duly.api_roles()", "duly.sees(uuid)", "duly.tells(uuid)", "duly.searchable(json)")
-"""The functions that the policies and the queries of requests call. Everybody may, unless a database was restored without
-its privileges."""
+"""The functions that the policies and the queries of requests call. Everybody may call them, unless a database was
+restored without its privileges."""
 
 CONFINED_TABLES = tuple(table for table in RIGHTS if table != "history")
 """The tables with a row-level policy; history is a view over them."""
