@@ -134,6 +134,8 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
     with Duly(f"sqlite:///{tmp_path / 'duly.db'}").sync as sync, sync.transaction():
         for group in Sync.GROUPS:
             for name in dir(getattr(sync, group)):
+                if (group, name) == ("event_types", "register"):  # it asks no store, and takes a class
+                    continue
                 verb = getattr(getattr(sync, group), name)
                 parameters = inspect.signature(verb).parameters.values()
                 positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
@@ -149,6 +151,7 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
                 else:
                     read.add(f"{group}.{name}")
     assert sorted(read) == [
+        "event_types.get", "event_types.names", "event_types.remove", "event_types.removed", "event_types.settings",
         "events.by_key", "events.dead_letters", "events.find", "events.get", "events.history", "events.page",
         "events.why", "keys.get", "keys.known", "keys.list", "keys.made_any", "keys.named", "keys.recognise",
         "schedules.get", "schedules.history", "schedules.list", "schedules.preview",
@@ -160,7 +163,7 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
 
 
 def test_duly_sync_has_public_names_only(sync: Sync) -> None:
-    for name in ("store", "settings", "run", "observe", "loop", "event_types", "_signals", "wat"):
+    for name in ("store", "settings", "run", "observe", "loop", "_signals", "wat"):
         with pytest.raises(AttributeError, match=f"'Sync' object has no attribute '{name}'"):
             getattr(sync, name)
     with pytest.raises(AttributeError, match="'SyncGroup' object has no attribute '_store'"):

@@ -282,13 +282,13 @@ def test_an_event_names_its_schedule_wherever_it_is_shown(on: Shell) -> None:
     assert not re.search(r"^schedule ", on("events", "show", timer).out, re.MULTILINE)
 
 
-def test_events_of_a_deleted_schedule_name_none(on: Shell) -> None:
+def test_events_of_a_deleted_schedule_keep_its_name(on: Shell) -> None:
     on("schedules", "put", "tidy", "--type", "greet", "--every", "1h")
     [event] = on("events", "list", "--json").json["events"]
     assert on("schedules", "delete", "tidy").code == 0
     shown = on("events", "show", event["id"], "--json").json
-    assert (shown["series"], shown["schedule"]) == (event["series"], None)
-    assert not re.search(r"^schedule ", on("events", "show", event["id"]).out, re.MULTILINE)
+    assert (shown["series"], shown["schedule"]) == (event["series"], "tidy")
+    assert re.search(r"^schedule +tidy", on("events", "show", event["id"]).out, re.MULTILINE)
 
 
 def test_users_events_have_no_schedule(on: Shell) -> None:

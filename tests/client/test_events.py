@@ -111,7 +111,7 @@ async def test_events_of_a_deleted_schedule_are_found_by_its_id(app: Duly, clien
     schedule = await client.every("hourly", every("1h"), "digest")
     await client.schedules.delete("hourly")
     [left] = await client.events.find(OfSeries(schedule.series))
-    assert (left.status, left.schedule) == (Status.CANCELLED, None)
+    assert (left.status, left.schedule) == (Status.CANCELLED, "hourly")
     assert await client.events.find(OfSeries(f"schedule:{NOBODY}")) == []
 
 

@@ -112,7 +112,8 @@ def tenant_session(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 def explained(connection: psycopg.Connection[Any], query: Query) -> Any:
     """The plan for any values. (Whether it is allowed is looked at as well.)"""
-    sql = Query(query.name, query.sql.replace("{where}", "e.tenant = :tenant"), query.reads).numbered()
+    alias = "u" if "duly.users AS u" in query.sql else "e"
+    sql = Query(query.name, query.sql.replace("{where}", f"{alias}.tenant = :tenant"), query.reads).numbered()
     [(plans,)] = connection.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {sql}".encode()).fetchall()
     return (plans if isinstance(plans, list) else json.loads(plans))[0]["Plan"]
 
