@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from duly import webhook
 from duly.decide.fair_share import Candidate
 from duly.ports import Reserved, ScanRequest
 from duly.records.event import NewEvent
@@ -105,7 +106,7 @@ async def test_chosen_events_that_are_no_longer_claimable_are_left_out(store: An
     gone, moved, elsewhere, there = events = [make_new(key=f"k{n}", due=START - n * MINUTE) for n in range(4)]
     await store.put(events)
     await store.put([make_new(key=moved.key, due=START + HOUR)])
-    await store.put([make_new(key=elsewhere.key, type="other", due=START)])
+    await store.put([make_new(key=elsewhere.key, target=webhook("https://hooks.example/"), due=START)])
     await store.claim_these("w1", [gone.id], [LANE], 5, LEASE)
     claimed = await store.claim_these("w2", [event.id for event in events], [LANE], 5, LEASE)
     assert [event.id for event in claimed] == [there.id]

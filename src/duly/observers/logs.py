@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import socket
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -201,7 +203,14 @@ _TELL: dict[type, Callable[[Any], None]] = {
     StoreUp: lambda s: _tell(logging.WARNING, "store.back", after=_seconds(s.after)),
     ClockStepped: _clock_stepped,
     PassEnded: _pass_ended,
-    WorkerStarted: lambda s: _tell(logging.INFO, "worker.started", worker=s.worker, lanes=list(s.lanes)),
+    WorkerStarted: lambda s: _tell(
+        logging.INFO,
+        "worker.started",
+        worker=s.worker,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        lanes=list(s.lanes),
+    ),
     WorkerNotShown: lambda s: _tell(
         logging.WARNING,
         "worker.not_shown",

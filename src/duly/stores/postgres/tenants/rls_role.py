@@ -43,6 +43,8 @@ RIGHTS_OF_LOGIN = {
     "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "requests": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "fired_keys": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "workers": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "lanes": ("SELECT", "INSERT", "UPDATE"),
 }
 """The privileges of a login that does not own the tables, to be a worker, a server and a caller."""
 
