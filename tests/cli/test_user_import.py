@@ -19,6 +19,22 @@ from tests.cli.conftest import Result, Shell, Spawn, wait_until
 HEADER = "key,first_name,last_name,date_of_birth,timezone"
 
 
+@pytest.fixture
+def on(on: Shell) -> Shell:
+    """A shell whose users' birthdays have a target: otherwise each import warns that nobody gets them."""
+    return with_target(on)
+
+
+@pytest.fixture
+def lite(lite: Shell) -> Shell:
+    return with_target(lite)
+
+
+def with_target(shell: Shell) -> Shell:
+    assert shell("event-types", "update", "birthday", "--webhook", "https://hooks.example/birthdays").code == 0
+    return shell
+
+
 def row(number: int, **others: str) -> str:
     cells = {"key": f"u{number}", "first": "Ada", "last": "Lovelace", "born": "1990-12-10", "zone": "Europe/London"}
     return ",".join((cells | others).values())
@@ -152,7 +168,7 @@ def test_an_import_is_told_to_programs_in_json(on: Shell) -> None:
     assert told.pop("seconds") > 0
     assert told.pop("users_per_second") > 0
     counts = {"added": 1, "changed": 0, "unchanged": 0, "refused": 1, "last_line": 3}
-    assert told == counts | {"complete": True, "dry_run": False}
+    assert told == counts | {"complete": True, "dry_run": False, "nowhere": {}, "warnings": []}
 
 
 def test_an_unknown_column_is_refused_before_anything_is_stored(on: Shell) -> None:
@@ -199,13 +215,14 @@ def test_a_dry_run_checks_every_line_and_needs_no_database(shell: Shell) -> None
     result = import_(shell, text, "--dry-run", "--db", "sqlite:///none.db")
     assert result.code == 1
     assert result.out.startswith("3 good, 3 refused (a dry run: nothing was stored) in ")
-    assert [line.split(": ")[0] for line in result.err.splitlines()] == ["line 3", "line 4", "line 7"]
+    assert [line.split(": ")[0] for line in result.err.splitlines()] == ["line 3", "line 4", "line 7", "warning"]
     assert not (shell.folder / "none.db").exists()
 
 
 def test_a_dry_run_does_not_tell_programs_that_anything_was_added(shell: Shell) -> None:
     told = import_(shell, "\n".join([HEADER, row(0), "bad"]), "--dry-run", "--json").json
-    assert told.keys() == {"good", "refused", "last_line", "seconds", "users_per_second", "complete", "dry_run"}
+    counts = {"good", "refused", "nowhere", "last_line", "seconds", "users_per_second"}
+    assert told.keys() == counts | {"complete", "dry_run", "warnings"}
     assert (told["good"], told["refused"], told["dry_run"]) == (1, 1, True)
 
 
