@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly import Delivered, Duly, Event, Status, every, webhook
+from duly import Delivered, Duly, Event, InStatus, Status, every, webhook
 from duly.decide.lifecycle import judge
 from duly.engine.presence.beat import row_of
+from duly.engine.settle import settle
 from duly.records.event import Failed, Outcome, Settlement
+from duly.signals import Signals
 from duly.testing import ManualClock
+from tests.claiming import claimed_by_a_worker
 from tests.conftest import OpenDuly
-from tests.make import HOUR, MINUTE, START
+from tests.make import HOUR, MINUTE, START, completed
 
 LANE = "webhook"
 URL = "https://hooks.example/duly"
@@ -23,15 +26,16 @@ PLACE = "https://hooks.example"
 OTHER = "https://other.example/duly"
 DAY = timedelta(days=1)
 
-OWN = ("due", "due later", "retried", "claimed", "paused")
+OWN = ("due", "due later", "retried", "claimed", "paused", "queued")
 """What the event's own row may say."""
 
 AROUND = ("unserved", "down", "parked", "concurrency", "rate", "others")
 """What may be around it."""
 
 KINDS = {
-    "due later": "scheduled", "retried": "retrying", "claimed": "running", "paused": "held", "unserved": "unserved",
-    "down": "down", "parked": "parked", "concurrency": "limit", "rate": "limit", "others": "waiting",
+    "due later": "scheduled", "retried": "retrying", "claimed": "running", "paused": "held", "queued": "limit",
+    "unserved": "unserved", "down": "down", "parked": "parked", "concurrency": "limit", "rate": "limit",
+    "others": "waiting",
 }  # fmt: skip
 
 
@@ -57,6 +61,13 @@ class Waiting:
             await app.every("hourly", every("1h", start=START), "x", target=webhook(URL))
             [self.event] = await app.events.find()
             await app.schedules.pause("hourly")
+        elif self.own == "queued":
+            await app.every("hourly", every("1h", start=START), "x", target=webhook(URL), overlap="queue")
+            self.clock.advance(HOUR)
+            [self.before] = await claimed_by_a_worker(app, {LANE: 1})
+            self.clock.advance(HOUR)
+            assert await claimed_by_a_worker(app, {LANE: 1}) == []
+            [self.event] = await app.events.find(InStatus("PENDING"))
         else:
             self.event = await app.at(START + HOUR if self.own == "due later" else START, "x", target=webhook(URL))
         if self.own in ("retried", "claimed"):
@@ -99,6 +110,7 @@ class Waiting:
             "concurrency": self.limit,
             "rate": self.limit,
             "others": self.cancel_others,
+            "queued": self.end_the_one_before,
         }
         if cause in acts:
             await acts[cause]()
@@ -109,6 +121,9 @@ class Waiting:
         if cause == "paused":
             self.left.add("due later")  # the schedule goes on with the next hour
         await self.beat()
+
+    async def end_the_one_before(self) -> None:
+        await settle(self.app.store, [completed(self.before)], "w1", Signals())
 
     async def cancel_others(self) -> None:
         for other in self.others:
