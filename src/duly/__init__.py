@@ -16,7 +16,7 @@ PUBLIC_NAMES = {
     "duly.records.target": "Target",
     "duly.records.specs": "DueBetween ErrorLike ExecutedLate FailedBetween InStatus OfDestination OfSeries OfTenant "
     "OfType OfUser Overdue Ready Stuck WithKey",
-    "duly.decide.event_types": "Anniversary Birthday EventType Reminder Subscription",
+    "duly.decide.calendars.event_types": "Anniversary Birthday EventType Reminder Subscription",
     "duly.decide.retry": "Retry",
     "duly.decide.targets.brokers": "nats",
     "duly.decide.targets.targets": "http webhook",

@@ -1,18 +1,18 @@
 """The public names, for type checkers: the same as the table in ``__init__.py``, which a test compares."""
 
-from duly.decide.event_types import (
+from duly.decide.calendars.event_types import (
     Anniversary as Anniversary,
 )
-from duly.decide.event_types import (
+from duly.decide.calendars.event_types import (
     Birthday as Birthday,
 )
-from duly.decide.event_types import (
+from duly.decide.calendars.event_types import (
     EventType as EventType,
 )
-from duly.decide.event_types import (
+from duly.decide.calendars.event_types import (
     Reminder as Reminder,
 )
-from duly.decide.event_types import (
+from duly.decide.calendars.event_types import (
     Subscription as Subscription,
 )
 from duly.decide.retry import (

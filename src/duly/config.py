@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from duly.decide.calendars.users import read_time
 from duly.decide.targets.addresses import Network, read_networks
 from duly.decide.targets.broker_allow import BrokerAllow, read_broker_allow
 from duly.decide.targets.rates import EXAMPLES as RATES
 from duly.decide.targets.rates import read_rate
 from duly.decide.targets.secrets import MAKE_KEY, SHORTEST_KEY, SecretKeys
-from duly.decide.users import read_time
 from duly.errors import BadSetting, Invalid, Problem
 from duly.values.durations import EXAMPLES, format_duration, parse_duration
 

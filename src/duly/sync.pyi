@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, Unpack
 
-from duly.decide.event_types import EventType, Registered
+from duly.decide.calendars.event_types import EventType, Registered
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview
 from duly.decide.why import Why

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from duly import Duly, Rule, cron, every, once, rrule, yearly
-from duly.decide import calendar
+from duly.decide.calendars import calendar
 from duly.rules import zones
 from duly.rules.timetable import stored_timetable
 from duly.signals import Replanned

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly import Duly, Invalid
-from duly.decide.attribute_filters import read_attribute, write_attribute
+from duly.decide.calendars.attribute_filters import read_attribute, write_attribute
 from tests.conftest import OpenDuly
 from tests.make import a_user
 

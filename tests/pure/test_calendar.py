@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from duly import Anniversary, Birthday, Invalid, Reminder, User, cron, every, once, rrule, yearly
-from duly.decide.calendar import aim, begun, calendar, concerned, continues, differs, first_after
-from duly.decide.event_types import EventType, shipped
+from duly.decide.calendars.calendar import aim, begun, calendar, concerned, continues, differs, first_after
+from duly.decide.calendars.event_types import EventType, shipped
 from duly.decide.series.due_head import head_of
 from duly.ids import new_id
 from duly.records.event import Event

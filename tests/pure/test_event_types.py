@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import Anniversary, Birthday, Invalid, Misuse, NotFound, Reminder, Subscription, User, yearly
-from duly.decide.event_types import EventTypes, shipped
+from duly.decide.calendars.event_types import EventTypes, shipped
 from duly.rules.recurrence import OPEN, Rule
 from tests.make import make_user
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import Invalid, User
-from duly.decide.users import FIELDS, MOST_ATTRIBUTES, changed_user, changes_of, new_user
+from duly.decide.calendars.users import FIELDS, MOST_ATTRIBUTES, changed_user, changes_of, new_user
 from duly.ids import new_id
 from tests.make import DAY, START, a_user, make_user
 

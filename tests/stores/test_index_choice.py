@@ -18,8 +18,8 @@ from duly.records.specs import (
     Spec,
     WithKey,
 )
-from duly.stores.index_choice import index_choice
-from duly.stores.specs import compile_spec
+from duly.stores.filters.index_choice import index_choice
+from duly.stores.filters.specs import compile_spec
 from duly.stores.sqlite.codec import SPECS
 from tests.make import START
 

@@ -38,7 +38,7 @@ from duly.records.specs import (
     Stuck,
     WithKey,
 )
-from duly.stores.specs import compile_spec
+from duly.stores.filters.specs import compile_spec
 from duly.stores.sqlite.codec import SPECS
 from tests.conftest import AnyStore
 from tests.make import DAY, HOUR, MICROSECOND, MINUTE, START, make_event

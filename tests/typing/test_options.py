@@ -9,7 +9,7 @@ import pytest
 
 from duly import Duly, Invalid, Timer, every
 from duly.client import Client
-from duly.decide import users
+from duly.decide.calendars import users
 from duly.records.event import TimerOptions
 from duly.records.schedule import ScheduleOptions
 from duly.records.user import UserChanges, UserFields

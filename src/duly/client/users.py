@@ -12,7 +12,7 @@ from duly.client.import_users import import_users
 from duly.client.paging import all_pages, up_to, whole_history
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
-from duly.decide.attribute_filters import PREFIX, attribute_filters, write_attribute
+from duly.decide.calendars.attribute_filters import PREFIX, attribute_filters, write_attribute
 from duly.decide.checks import check_id, name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_PAGE, Event

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import time
 from typing import Protocol
 
-from duly.decide.attribute_filters import AttributeFilter
+from duly.decide.calendars.attribute_filters import AttributeFilter
 from duly.ports.events import EventPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.targets import DestinationReader

@@ -38,13 +38,13 @@ from duly.stores.columns.lists import ADD
 from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
 from duly.stores.dead_letter_statements import DeadLetterQueries
-from duly.stores.index_choice import USUAL_TENANT, index_choice
+from duly.stores.filters.index_choice import USUAL_TENANT, index_choice
+from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.invariant_statements import InvariantQueries
 from duly.stores.key_statements import KeyQueries, RequestQueries
 from duly.stores.queries import Query, load
 from duly.stores.query_base import LAST_ID, Columns, each, read_settled
 from duly.stores.schedule_statements import ScheduleQueries
-from duly.stores.specs import Dialect, compile_spec
 from duly.stores.target_statements import TargetQueries
 from duly.stores.timer_statements import TimerQueries
 from duly.stores.user_statements import UserQueries

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import time
 from typing import Any
 
-from duly.decide.attribute_filters import AttributeFilter
+from duly.decide.calendars.attribute_filters import AttributeFilter
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent, user_of
 from duly.records.user import User
-from duly.stores.attributes import having_attributes
 from duly.stores.columns.lists import PUT_TYPE_SETTINGS, USERS
+from duly.stores.filters.attributes import having_attributes
 from duly.stores.queries import Query
 from duly.stores.query_base import FIRST_ID, LAST_ID, WITHIN, QueryBase, each
 

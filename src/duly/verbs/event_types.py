@@ -5,10 +5,10 @@ from typing import Any, Unpack
 
 import msgspec
 
+from duly.decide.calendars.event_types import EventType, EventTypes, default_text
+from duly.decide.calendars.type_settings import changed_settings
 from duly.decide.checks import name_problems
-from duly.decide.event_types import EventType, EventTypes, default_text
 from duly.decide.targets.targets import named
-from duly.decide.type_settings import changed_settings
 from duly.engine.destinations.target_references import missing, target_missing
 from duly.engine.series.follow_settings import follow_for_a_while
 from duly.engine.series.put_users import Calendars

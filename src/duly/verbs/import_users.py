@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from duly.decide.calendar import concerned
+from duly.decide.calendars.calendar import concerned
+from duly.decide.calendars.users import changed_user, changes_of, new_user
 from duly.decide.checks import name_problems
-from duly.decide.users import changed_user, changes_of, new_user
 from duly.engine.destinations.target_references import Key, key_of, missing, targets_missing
 from duly.engine.series.put_users import Calendars, ChangedUser, change_users, first_heads
 from duly.errors import Conflict, Invalid, Misuse, Problem

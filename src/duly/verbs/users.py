@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from duly.decide.attribute_filters import attribute_filters
+from duly.decide.calendars.attribute_filters import attribute_filters
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users

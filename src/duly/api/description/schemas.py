@@ -34,9 +34,9 @@ from duly.api.description.schema_words import (
     zone,
 )
 from duly.api.description.target_schemas import new_target, target
+from duly.decide.calendars.type_settings import DEFAULT, LANGUAGE_TAG, LONGEST_TEXT, MOST_TEXTS, TEXT_FIELDS
+from duly.decide.calendars.users import LONGEST_NAME
 from duly.decide.checks import LONGEST_RETRY, MAX_ATTEMPTS, MOST_LISTED
-from duly.decide.type_settings import DEFAULT, LANGUAGE_TAG, LONGEST_TEXT, MOST_TEXTS, TEXT_FIELDS
-from duly.decide.users import LONGEST_NAME
 from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON
 from duly.records.event import TIMER_SPANS
 from duly.records.schedule import SCHEDULE_JSON

@@ -7,7 +7,7 @@ from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import ref
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.decide.type_settings import FIELDS
+from duly.decide.calendars.type_settings import FIELDS
 from duly.errors import Invalid, Problem
 from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON
 from duly.records.event import HANDLER

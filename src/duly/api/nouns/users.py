@@ -16,9 +16,9 @@ from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_o
 from duly.api.protocol.problems import errors_of
 from duly.api.protocol.query_string import RequestedPage, id_place
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.decide.attribute_filters import LONGEST_VALUE, PREFIX, attribute_filters, read_attribute
+from duly.decide.calendars.attribute_filters import LONGEST_VALUE, PREFIX, attribute_filters, read_attribute
+from duly.decide.calendars.users import FIELDS, changed_user, new_user
 from duly.decide.checks import name_problems
-from duly.decide.users import FIELDS, changed_user, new_user
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.etags import user_tag
 from duly.records.event import EVENT_PAGE

@@ -10,7 +10,7 @@ from duly.cli.invocation import Hidden, Invocation, require_file
 from duly.cli.names import DEFAULT_TENANT
 from duly.cli.output import note, print_json, screen
 from duly.cli.targets.options import HERE, TargetOptions
-from duly.decide.type_settings import DEFAULT
+from duly.decide.calendars.type_settings import DEFAULT
 from duly.errors import Misuse
 from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON
 

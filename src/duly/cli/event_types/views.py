@@ -7,7 +7,7 @@ from rich.text import Text
 
 from duly.cli.events.views import empty_table, fields
 from duly.cli.output import readable
-from duly.decide.type_settings import DEFAULT
+from duly.decide.calendars.type_settings import DEFAULT
 from duly.records.calendar.type_settings import TypeSettings
 
 OWN_TEXT = "the type's own"

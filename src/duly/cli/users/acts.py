@@ -15,7 +15,7 @@ from duly.cli.output import counted, note, print_json, screen
 from duly.cli.payloads import read_payload
 from duly.cli.users.names import find_user
 from duly.cli.users.views import done_to, planned
-from duly.decide.users import OPTIONAL, changes_of
+from duly.decide.calendars.users import OPTIONAL, changes_of
 from duly.duly import Duly
 from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import EVENT_JSON, Status

@@ -13,7 +13,7 @@ from duly.cli.users import acts, import_file
 from duly.cli.users.acts import Tenant
 from duly.cli.users.names import find_user
 from duly.cli.users.views import UserContext, one_user, table
-from duly.decide.attribute_filters import read_attribute
+from duly.decide.calendars.attribute_filters import read_attribute
 from duly.errors import Misuse
 from duly.records.event import EVENT_JSON, Event
 from duly.records.history import ENTRY_JSON

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from duly.decide.users import FIELDS, REQUIRED
+from duly.decide.calendars.users import FIELDS, REQUIRED
 from duly.errors import Invalid, Misuse, Problem
 from duly.verbs.import_users import ImportLine
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from duly.decide.calendar import NOTHING_SET, Settings, begun, calendar, concerned, first_after
-from duly.decide.event_types import EventType, EventTypes
+from duly.decide.calendars.calendar import NOTHING_SET, Settings, begun, calendar, concerned, first_after
+from duly.decide.calendars.event_types import EventType, EventTypes
+from duly.decide.calendars.users import changed_user, changes_of, new_user
 from duly.decide.series.due_head import head_of
 from duly.decide.series.successor import with_successor
 from duly.decide.targets.targets import named
-from duly.decide.users import changed_user, changes_of, new_user
 from duly.engine.destinations.target_references import key_of, missing, target_missing, targets_missing
 from duly.engine.series.user_heads import WantedHeads, follow
 from duly.errors import Conflict, Invalid

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from duly.decide.calendar import aim, begun, continues, differs, first_after, lost
+from duly.decide.calendars.calendar import aim, begun, continues, differs, first_after, lost
 from duly.decide.series.due_head import Reshaped, continues_after, head_of, kept, occurrence_of
 from duly.decide.series.successor import reshaped
 from duly.engine.series.heads import ENDED, MOST_TAKEN, PlannedOccurrence, halt, plant

@@ -8,8 +8,8 @@ from duly.decide.fair_share import Candidate
 from duly.ports import Heads, KnownFrontier, PlantedHead, ScanResult
 from duly.stores.columns.dialects import POSTGRES
 from duly.stores.columns.readers import EPOCH, RowReaders
+from duly.stores.filters.specs import Dialect
 from duly.stores.query_base import Columns
-from duly.stores.specs import Dialect
 from duly.stores.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)

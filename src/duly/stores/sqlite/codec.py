@@ -11,8 +11,8 @@ from duly.decide.fair_share import Candidate
 from duly.ports import ClaimedEvents, Heads, KnownFrontier, PlantedHead, ScanRequest, ScanResult
 from duly.stores.columns.dialects import SQLITE
 from duly.stores.columns.readers import EPOCH, RowReaders
+from duly.stores.filters.specs import Dialect
 from duly.stores.query_base import Columns
-from duly.stores.specs import Dialect
 from duly.stores.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)

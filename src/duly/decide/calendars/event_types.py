@@ -7,9 +7,9 @@ from datetime import date, datetime, time
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
+from duly.decide.calendars.type_settings import filled, text_problems
+from duly.decide.calendars.users import FIELDS, read_date
 from duly.decide.checks import name_problems
-from duly.decide.type_settings import filled, text_problems
-from duly.decide.users import FIELDS, read_date
 from duly.errors import Invalid, Misuse, NotFound, Problem
 from duly.records.user import User
 from duly.rules.notation import once, parse_rule, rrule, yearly

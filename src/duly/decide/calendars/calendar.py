@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from duly.decide.calendars.event_types import ALWAYS, EventType, default_text, more_payload
+from duly.decide.calendars.type_settings import TEXT_DEPENDS_ON, filled, text_for
 from duly.decide.checks import target_problems, write_json
 from duly.decide.error_text import describe
-from duly.decide.event_types import ALWAYS, EventType, default_text, more_payload
 from duly.decide.own_checks import checks_of
 from duly.decide.series.due_head import occurrence_of
 from duly.decide.targets.origin import door_of
-from duly.decide.type_settings import TEXT_DEPENDS_ON, filled, text_for
 from duly.errors import Invalid, Problem
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent, Timer, series_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from duly.decide.attribute_filters import AttributeFilter, Value
+from duly.decide.calendars.attribute_filters import AttributeFilter, Value
 
 NAMES = "abcdefghijklmnopqrstuvwxyz"
 """For the names of parameters, which have no digits."""

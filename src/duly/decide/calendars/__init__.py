@@ -1,0 +1,1 @@
+"""Users and event types: which events a user has, when, and with which payload."""
