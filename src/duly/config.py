@@ -127,15 +127,15 @@ def _parse(name: str, variable: str, written: Any) -> Any:
 
 
 def plain_database_url(url: str) -> str:
-    """The URL of a PostgreSQL database without the name of a driver, which SQLAlchemy puts into it. Other URLs are
-    returned unchanged.
+    """The URL of a database without the name of a driver, which SQLAlchemy puts into it. Other URLs are returned
+    unchanged.
 
     >>> plain_database_url("postgresql+asyncpg://ada@host/shop?ssl=require")
     'postgresql://ada@host/shop?sslmode=require'
     """
     found = _POSTGRES.match(url)
     if found is None:
-        return url
+        return re.sub(r"^sqlite\+(aiosqlite|pysqlite)://", "sqlite://", url)
     plain = f"postgresql://{url[found.end() :]}"
     return re.sub(r"([?&])ssl=", r"\1sslmode=", plain) if found[1] == "asyncpg" else plain
 
@@ -151,7 +151,7 @@ def without_login(text: object) -> str:
     >>> without_login("cannot reach nats://token@one:4222,nats://ada:se@cret@two")
     'cannot reach nats://***@one:4222,nats://***@two'
     """
-    shown = re.sub(r"((?:\w+://)?)(?:(?![,;]\w+://)[^\s'\"])*@", r"\1***@", str(text))
+    shown = re.sub(r"((?:[\w+]+://)?)(?:(?![,;][\w+]+://)[^\s'\"])*@", r"\1***@", str(text))
     return re.sub(r"(?i)([?&]\w*password=)[^\s&]*", r"\1***", shown)
 
 

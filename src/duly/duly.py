@@ -38,7 +38,7 @@ from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
 from duly.values.durations import parse_duration
-from duly.values.instants import read_delay
+from duly.values.instants import read_delay, read_due
 from duly.verbs.event_types import SettableEventTypes
 from duly.verbs.events import Events
 from duly.verbs.keys import Keys
@@ -346,25 +346,25 @@ class Duly:
         Each call is due at another time. So if its *key* has fired, it always raises AlreadyFired, unless *once* is
         False: where calls are repeated, use ``put``, or ``at`` with a time that belongs to the command.
         """
-        due: Any = read_delay(delay)
+        due: Any = read_delay(delay)  # or the problem with it, which is told together with all others
         return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
 
     async def put(
         self,
-        due: datetime | timedelta | None = None,
+        due: datetime | timedelta | float | str | None = None,
         type: str = "",
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged, or
-        whether its *key* had already fired.
+        """Do the same as ``at``, given an instant, or as ``after``, given a delay; also return whether the event was
+        created, moved or left unchanged, or whether its *key* had already fired.
 
         With *quiet* instead of a due time, it is due so long after the last call with its *key*, at most *max_wait*
         after the first one: ``put(type="index", key="doc-7", quiet="1m", max_wait="10m")``.
         """
-        timer = Timer(due, type, payload, **options)
+        timer = Timer(read_due(due), type, payload, **options)
         added = await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
         if transaction is None:
             await self._tell_never_served(added.event.type, added.event.lane)

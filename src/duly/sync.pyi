@@ -689,15 +689,15 @@ class Sync:
         ``1h``."""
     def put(
         self,
-        due: datetime | timedelta | None = None,
+        due: datetime | timedelta | float | str | None = None,
         type: str = "",
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged, or
-        whether its *key* had already fired."""
+        """Do the same as ``at``, given an instant, or as ``after``, given a delay; also return whether the event was
+        created, moved or left unchanged, or whether its *key* had already fired."""
     def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many timers: all of them or, if one is invalid, none."""
     def every(
@@ -745,15 +745,15 @@ class SyncClient(Sync):
         ``1h``."""
     def put(
         self,
-        due: datetime | timedelta | None = None,
+        due: datetime | timedelta | float | str | None = None,
         type: str = "",
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged, or
-        whether its *key* had already fired."""
+        """Do the same as ``at``, given an instant, or as ``after``, given a delay; also return whether the event was
+        created, moved or left unchanged, or whether its *key* had already fired."""
     def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many timers; return their ids, in order."""
     def every(

@@ -47,6 +47,7 @@ async def test_a_timer_that_is_due_already_fires_at_once(app: Duly) -> None:
 @pytest.mark.parametrize("delay", ["1h", "60m", "1h 0s", 3600, 3600.0, timedelta(hours=1)])
 async def test_a_delay_is_a_timedelta_or_seconds_or_text(app: Duly, clock: ManualClock, delay: Any) -> None:
     assert (await app.after(delay, "greet")).due == clock.now() + timedelta(hours=1)
+    assert (await app.put(delay, "greet")).event.due == clock.now() + timedelta(hours=1)
 
 
 @pytest.mark.parametrize("delay", ["soon", "", "3600", "-1h", float("nan"), 1e300, True, None, [1]])

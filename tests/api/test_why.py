@@ -9,7 +9,7 @@ import pytest
 from duly import Duly, Event, NotFound, Retry, every, webhook
 from duly.engine.presence.beat import row_of
 from duly.testing import ManualClock
-from tests.make import HOUR, START
+from tests.make import HOUR, START, held
 
 MINUTE = timedelta(minutes=1)
 NOBODY = "00000000-0000-7000-8000-000000000000"
@@ -106,6 +106,15 @@ async def test_why_an_event_waits_for_a_parked_target_says_so(app: Duly) -> None
     assert (await told(app, event))[0] == "parked"
 
 
+async def test_why_an_event_is_held_by_a_parked_target_says_when_it_is_tried_again(app: Duly) -> None:
+    event = await app.at(START, "x", target=webhook("https://hooks.example/duly"))
+    [claimed] = await app.store.claim("ada", {"webhook": 1}, MINUTE)
+    await app.store.park("default", "https://hooks.example", "is parked: 503", MINUTE)
+    await app.store.settle([held(claimed)], "ada")
+    why = await app.events.why(event.id)
+    assert (why.kind, why.next_at) == ("parked", START + MINUTE)
+
+
 async def test_why_tells_a_tenant_no_host_no_worker_and_no_numbers(app: Duly, clock: ManualClock) -> None:
     await at_work(app, "secret-host:1:abc", "handler:greet")
     for _ in range(3):
@@ -162,6 +171,7 @@ async def test_why_a_stopped_event_waits_says_who_stopped_it_and_the_reason(app:
         "cancelled",
         "it was cancelled by ada at 2026-01-01T00:00:00Z: the invoice was paid",
     )
+    assert "by ada" in (await app.events.why_told(event.id, tenant="default", discreet=True)).message
     await app.every("digest", every("1h", start=START), "digest")
     await app.schedules.pause("digest")
     [head] = [one for one in await app.events.find() if one.head]

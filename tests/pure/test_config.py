@@ -251,3 +251,12 @@ def test_a_text_is_shown_without_the_logins_in_it() -> None:
 def test_the_role_of_api_requests_is_a_name_or_off(written: str | None, role: str | None) -> None:
     assert read_settings({} if written is None else {"DULY_API_ROLE": written}).api_role == role
     assert read_settings({}, api_role=written or None).api_role == role
+
+
+@pytest.mark.parametrize("written", ["sqlite+aiosqlite:///shop.db", "sqlite+pysqlite:///shop.db"])
+def test_a_url_of_sqlalchemy_for_sqlite_names_the_file(written: str) -> None:
+    assert read_settings({}, database_url=written).database_url == "sqlite:///shop.db"
+
+
+def test_a_refused_url_shows_its_scheme_and_hides_its_login() -> None:
+    assert without_login("postgresql+foo://ada:secret@host/shop") == "postgresql+foo://***@host/shop"

@@ -49,7 +49,7 @@ def test_durations_are_written_short(span: timedelta, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "30", "s", "soon", "-5s", "1h-30m", "1e3s", "30 seconds", "1,5h", "1h30", "∞", "5M", "."]
+    "text", ["", " ", "30", "s", "soon", "-5s", "1h-30m", "1e3s", "30 seconds", "1,5h", "1h30", "∞", "5M", ".", "٣h"]
 )
 def test_text_that_is_no_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match="30s, 1h30m"):

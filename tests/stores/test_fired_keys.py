@@ -57,6 +57,28 @@ async def remembered(store: AnyStore) -> int:
     return int(await ask(store, "SELECT count(*) FROM duly.fired_keys"))
 
 
+@pytest.mark.parametrize(
+    ("open_type", "batch", "changes", "stays"),
+    [
+        (None, "xy", ["created", "refused"], "x"),
+        (None, "xyx", ["created", "refused", "created"], "x"),
+        ("x", "yx", ["refused", "moved"], "x"),
+        ("x", "xy", ["moved", "refused"], "x"),
+        ("x", "yzy", ["refused", "refused", "refused"], "x"),
+    ],
+)
+async def test_each_timer_of_a_batch_is_judged_by_the_type_of_the_open_event(
+    store: AnyStore, open_type: str | None, batch: str, changes: list[str], stays: str
+) -> None:
+    if open_type is not None:
+        await put(store, type=open_type)
+    added = await store.put([make_new(key="k", type=type, due=START + DAY) for type in batch])
+    assert [one.change for one in added] == changes
+    [event] = await all_events(store)
+    assert event.type == stays
+    assert {one.event.id for one in added} == {event.id}
+
+
 @pytest.mark.parametrize("status", ENDS)
 async def test_a_fired_key_with_the_same_due_time_is_a_repeat(store: AnyStore, status: Status) -> None:
     fired = await fire(store, ENDS[status])

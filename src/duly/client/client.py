@@ -30,7 +30,7 @@ from duly.records.results import CancelResult, PutChange
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.wire.answers import EVENT_WITH_CHANGE, TimerResult, TimerResults
 from duly.rules.recurrence import Rule
-from duly.values.instants import read_delay
+from duly.values.instants import read_delay, read_due
 
 if TYPE_CHECKING:
     from duly.sync import SyncClient
@@ -152,20 +152,20 @@ class Client:
         Each call is due at another time. So if its *key* has fired, it always raises AlreadyFired, unless *once* is
         False: where calls are repeated, use ``put``, or ``at`` with a time that belongs to the command.
         """
-        due: Any = read_delay(delay)
-        return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
+        planned = self._planned(read_delay(delay), type, payload, transaction=transaction, **options)
+        return required_fresh(await self._put(planned))
 
     async def put(
         self,
-        due: datetime | timedelta | None = None,
+        due: datetime | timedelta | float | str | None = None,
         type: str = "",
         payload: Any = None,
         *,
         transaction: Any = None,
         **options: Unpack[TimerOptions],
     ) -> Added:
-        """Do the same as ``at`` and ``after``; also return whether the event was created, moved or left unchanged, or
-        whether its *key* had already fired.
+        """Do the same as ``at``, given an instant, or as ``after``, given a delay; also return whether the event was
+        created, moved or left unchanged, or whether its *key* had already fired.
 
         With *quiet* instead of a due time, it is due so long after the last call with its *key*, at most *max_wait*
         after the first one: ``put(type="index", key="doc-7", quiet="1m", max_wait="10m")``.
@@ -275,7 +275,7 @@ class Client:
 
     def _planned(
         self,
-        due: datetime | timedelta | None,
+        due: Any,
         type: str,
         payload: Any = None,
         *,
@@ -284,7 +284,7 @@ class Client:
     ) -> NewEvent:
         refuse_transaction(transaction)
         check_tenant(self._connection, options.pop("tenant", None))
-        [planned] = plan((Timer(due, type, payload, **options),), ANY_CHANNEL, new_ids)
+        [planned] = plan((Timer(read_due(due), type, payload, **options),), ANY_CHANNEL, new_ids)
         return planned
 
     async def _put(self, planned: NewEvent) -> Added:

@@ -61,8 +61,8 @@ def could_begin(event: Event, now: datetime) -> bool:
 def why(
     event: Event, history: Sequence[Entry], around: Surroundings | None, now: datetime, *, discreet: bool = False
 ) -> Why:
-    """Explains the state of an event. *around* is needed if it could begin. *discreet*: without workers, hosts and
-    numbers of events, which are no tenant's."""
+    """Explains the state of an event. *around* is needed if it could begin or its target is parked. *discreet*:
+    without workers, hosts and numbers of events, which are no tenant's."""
     kind, message, next_at = _reason(event, history, around, now, discreet)
     return Why(id=event.id, status=event.status, kind=kind, message=message, next_at=next_at)
 
@@ -77,7 +77,7 @@ def _reason(
         return _ready(event, around, discreet)
     match event.status:
         case Status.PENDING if event.held is not None:
-            return _HOLDS[event.hold_kind or HoldKind.PAUSED], f"it is held: {event.held}", None
+            return _HOLDS[event.hold_kind or HoldKind.PAUSED], f"it is held: {event.held}", _probe_at(around)
         case Status.PENDING:
             return _later(event, history, event.ready or event.due, discreet)
         case Status.PROCESSING:
@@ -93,9 +93,10 @@ def _reason(
             )
             return "failed", f"{spent}. Replay it when the cause is fixed, or discard it", None
         case Status.CANCELLED:
-            return "cancelled", _act(history, ("cancelled", "discarded"), "it was cancelled", discreet), None
+            acts = ("stop requested",) if _has(history, "stop requested") else ("cancelled", "discarded")
+            return "cancelled", _act(history, acts, "it was cancelled"), None
         case Status.SKIPPED:
-            return "skipped", _act(history, ("skipped", "shadowed"), "it was skipped", discreet), None
+            return "skipped", _act(history, ("skipped", "shadowed"), "it was skipped"), None
 
 
 _HOLDS: dict[HoldKind, Kind] = {
@@ -180,12 +181,27 @@ def _by_worker(event: Event, discreet: bool) -> str:
     return f"{who} began attempt {event.attempt}"
 
 
-def _act(history: Sequence[Entry], acts: tuple[str, ...], usual: str, discreet: bool) -> str:
+def _probe_at(around: Surroundings | None) -> datetime | None:
+    """When the parked target of an event is tried again."""
+    parked = [known for known in around.known if known.parked is not None] if around is not None else []
+    return parked[0].probe_at if parked else None
+
+
+def _has(history: Sequence[Entry], act: str) -> bool:
+    return any(entry.act == act for entry in history)
+
+
+_TOLD = {"stop requested": "cancelled while it ran"}
+"""How the sentence calls an act whose word in the history does not fit into it."""
+
+
+def _act(history: Sequence[Entry], acts: tuple[str, ...], usual: str) -> str:
     """The last of these acts in the history: by whom, when, and the reason."""
     for entry in reversed(history):
         if entry.act in acts:
-            by = "" if entry.worker is None or discreet else f" by {entry.worker}"
-            return f"it was {entry.act}{by} {_at(entry.at)}" + ("" if entry.detail is None else f": {entry.detail}")
+            by = "" if entry.worker is None else f" by {entry.worker}"
+            reason = "" if entry.detail is None else f": {entry.detail}"
+            return f"it was {_TOLD.get(entry.act, entry.act)}{by} {_at(entry.at)}{reason}"
     return usual
 
 

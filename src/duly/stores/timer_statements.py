@@ -7,7 +7,7 @@ from typing import Any
 from duly.decide.keys import KeyHolder, decide_put
 from duly.errors import StoreUnavailable
 from duly.ports import Added
-from duly.records.event import Event, NewEvent
+from duly.records.event import TERMINAL, Event, NewEvent
 from duly.records.results import PutChange
 from duly.stores.columns.lists import PUT, PUT_AGAIN
 from duly.stores.query_base import Columns, QueryBase
@@ -24,9 +24,28 @@ class TimerQueries(QueryBase):
     key_memory: timedelta = timedelta(days=365)  # how long a key that has fired is remembered
 
     async def put(self, events: Sequence[NewEvent]) -> list[Added]:
+        by_key: dict[TimerKey, dict[str, NewEvent]] = {}
+        for event in events:  # of one key and type, the last event counts
+            by_key.setdefault(_key(event), {})[event.type] = event
+        first = {key: next(iter(types.values())) for key, types in by_key.items()}
+        added = await self._put_all(first)
+        others = {key: types for key, types in by_key.items() if len(types) > 1}
+        second = {key: then for key, types in others.items() if (then := _second(added[key], [*types.values()]))}
+        after = await self._put_all(second)
+        refused = {key: Added((after.get(key) or added[key]).event, PutChange.REFUSED) for key in others}
+
+        def result(event: NewEvent) -> Added:
+            key = _key(event)
+            if event.type == first[key].type:
+                return added[key]
+            return after[key] if key in second and event.type == second[key].type else refused[key]
+
+        return [result(event) for event in events]
+
+    async def _put_all(self, events: Mapping[TimerKey, NewEvent]) -> dict[TimerKey, Added]:
+        """Puts one event for each key, again and again while others change the same keys."""
         added: dict[TimerKey, Added] = {}
-        last = {_key(event): event for event in events}  # of one key, the last event counts
-        ordered = [last[key] for key in sorted(last)]  # so that two batches cannot deadlock on each other's keys
+        ordered = [events[key] for key in sorted(events)]  # so that two batches cannot deadlock on each other's keys
         for round in range(MOST_ROUNDS):
             if not ordered:
                 break
@@ -34,7 +53,7 @@ class TimerQueries(QueryBase):
         if ordered:
             key = ordered[0].key
             raise StoreUnavailable(f"others changed timer {key!r:.60} {MOST_ROUNDS} times while it was put: try again")
-        return [added[_key(event)] for event in events]
+        return added
 
     async def _put(self, events: Sequence[NewEvent], added: dict[TimerKey, Added], *, retried: bool) -> list[NewEvent]:
         """Puts events, and adds the results; returns the events that have to be put once more."""
@@ -102,6 +121,14 @@ class TimerQueries(QueryBase):
 
     async def forget_keys(self, limit: int) -> int:
         return len(await self.ask("forget_keys", limit=limit, memory=self.span(self.key_memory)))
+
+
+def _second(added: Added, of_key: Sequence[NewEvent]) -> NewEvent | None:
+    """The event of another type to put after the first one of its key: one of the type that the open event has, or, if
+    the key has fired, the next one."""
+    if added.change is PutChange.REFUSED:
+        return next((event for event in of_key if event.type == added.event.type), None)
+    return of_key[1] if added.event.status in TERMINAL else None
 
 
 def _key(event: NewEvent | Event) -> TimerKey:

@@ -13,7 +13,7 @@ _UNITS = {
     "ms": timedelta(milliseconds=1),
     "us": timedelta(microseconds=1),
 }
-_PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|us|[wdhms])")
+_PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|us|[wdhms])", re.ASCII)
 
 EXAMPLES = "a duration such as 30s, 1h30m, 90d or 250ms"
 

@@ -94,6 +94,14 @@ def read_delay(given: Any) -> timedelta | Problem:
     return Problem("delay", f"expected a timedelta, a number of seconds or {EXAMPLES}, not {given!r:.50}")
 
 
+def read_due(given: Any) -> Any:
+    """Reads a due time in Python, which may be a delay. What is neither is left for the checks of a timer."""
+    if not isinstance(given, str | int | float) or isinstance(given, bool):
+        return given
+    delay = read_delay(given)
+    return Problem("due", f"{delay.message}; or a datetime") if isinstance(delay, Problem) else delay
+
+
 def read_json_delay(path: str, written: Any) -> timedelta | Problem:
     """Reads a delay in JSON: text such as ``1h``, or a number of seconds that is not negative."""
     if isinstance(written, str):

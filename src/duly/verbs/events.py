@@ -18,7 +18,7 @@ from duly.engine.series.holds import let_go_after
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.errors import Conflict, Invalid, Problem
 from duly.ports import EventPort, EventStore, EventTransaction, ListPage, Page, PresencePort
-from duly.records.event import TERMINAL, Event, Status
+from duly.records.event import TERMINAL, Event, HoldKind, Status
 from duly.records.filters import EventFilter, no_schedule
 from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
@@ -118,7 +118,8 @@ class Events:
         """The same; *discreet* is for those who may learn of no worker, no host and no other tenant's numbers."""
         event = await self.get(id, tenant=tenant)
         now = await self._store.now()
-        around = await surroundings(self._presence, event, now) if could_begin(event, now) else None
+        asks_around = could_begin(event, now) or event.hold_kind is HoldKind.TARGET
+        around = await surroundings(self._presence, event, now) if asks_around else None
         return why(event, await self._store.history(event.id), around, now, discreet=discreet)
 
     async def cancel(

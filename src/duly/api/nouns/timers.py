@@ -130,7 +130,8 @@ async def put_timers(ask: ApiRequest) -> ApiResponse:
                     results[index] = _result(change, None, event.key, errors_of([problem]))
     became = Counter(result["status"] for result in results)
     counts = {word: became[word] for word in ("created", "changed", "unchanged", "already_fired", "refused")}
-    warnings = await ask.own.duly.workers.warnings({event.lane for _, event in events})
+    stored = {event.lane for index, event in events if results[index]["status"] != "refused"}
+    warnings = await ask.own.duly.workers.warnings(stored)
     return ApiResponse(counts | {"results": results, "warnings": warnings})
 
 
@@ -182,12 +183,12 @@ def _planned_singly(
 
 
 def _wishes(events: Sequence[Numbered]) -> list[list[Numbered]]:
-    """The events grouped by key, in order. Only the last event of a key is stored: thousands for one timer would need
-    as many statements, and other transactions would wait for them."""
-    wishes: dict[str, list[Numbered]] = {}
+    """The events grouped by key and type, in order. Only the last event of a group is stored: thousands for one timer
+    would need as many statements, and other transactions would wait for them."""
+    wishes: dict[tuple[str, str], list[Numbered]] = {}
     for index, event in events:
         if event.key is not None:
-            wishes.setdefault(event.key, []).append((index, event))
+            wishes.setdefault((event.key, event.type), []).append((index, event))
     return list(wishes.values())
 
 
