@@ -11,7 +11,7 @@ from tests.make import a_user
 from tests.stores.rows import spelled
 
 SECRET_KEY = "a key of at least thirty-two characters"
-OWNED = ("events", "schedules", "users", "targets", "destinations", "api_keys", "requests")
+OWNED = ("events", "schedules", "users", "type_settings", "targets", "destinations", "api_keys", "requests")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Tenant:
         subject = template.split("/")[2]
         event = self.letter if template.endswith(("replay", "discard")) else self.event
         id = event if subject == "events" else self.user
-        return template.format(key=self.timer, name=named.get(subject, ""), id=id)
+        return template.format(key=self.timer, name=named.get(subject, ""), id=id, type="birthday")
 
     def key(self, scope: str = "write") -> str:
         return f"Bearer {self.keys[scope]}"
@@ -69,6 +69,7 @@ async def settle(app: Duly, name: str) -> Tenant:
     user = await app.users.add(
         **a_user(first_name=secret, key=f"{name}-user", attributes={"secret": secret}), tenant=name
     )
+    await app.event_types.update("birthday", texts={"de": f"Hallo, {{first_name}}: {secret}"}, **own)
     schedule = await app.every(
         f"{name}-schedule",
         cron("0 9 * * *"),

@@ -128,7 +128,7 @@ async def test_what_belongs_to_another_tenant_is_not_found(http: Caller, rival: 
     no_event, no_user = "019a8f2e-6c00-7abc-8def-0123456789ab", "019a8f2e-6c00-7abc-8def-0123456789ac"
     nobodys = Tenant("nobody", {}, "no-timer", no_event, no_event, "no-schedule", no_user, "no-user", "no-target")
     for operation in sorted(routes(http), key=lambda one: one.said["operationId"] in CREATING):
-        if "{" not in operation.path:
+        if "{" not in operation.path or "{type}" in operation.path:  # event types are everybody's
             continue
         answers = []
         for whose in (rival, nobodys):
