@@ -11,6 +11,7 @@ from duly import Duly, Timer
 from duly.engine.schedule import put_timer
 from duly.ports import Added
 from duly.testing import ManualClock
+from duly.values.instants import read_due
 from duly.verbs.events import Events
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
@@ -65,7 +66,7 @@ class ThroughTheApi(Duly):
     ) -> Added:
         if transaction is not None:
             return await super().put(due, type, payload, transaction=transaction, **options)
-        timer = Timer(due, type, payload, **options)
+        timer = Timer(read_due(due), type, payload, **options)
         async with self.store.tenant_session(timer.tenant, writes=True) as request:
             return await put_timer(request, timer, self._channels)
 
@@ -91,7 +92,7 @@ async def duly(url: str, clock: ManualClock) -> AsyncIterator[OpenDuly]:
 SEVERAL_TENANTS_IN_ONE_CALL = """
     test_a_spec_and_a_tenant_say_which_dead_letters_are_replayed
     test_another_tenants_event_does_not_exist
-    test_the_names_of_the_schedules_of_events_take_one_query
+    test_an_event_says_the_name_of_its_schedule_also_of_one_that_is_deleted
     test_pages_of_events_are_of_one_tenant_and_follow_one_another
     test_dead_letters_are_counted_by_tenant_type_and_destination
     test_targets_are_listed_in_pages_in_the_order_of_tenants_and_names

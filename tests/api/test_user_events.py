@@ -275,7 +275,7 @@ async def test_a_change_of_a_user_leaves_events_that_do_not_depend_on_it(app: Du
     user = await app.users.add(**a_user())
     heads = await app.users.ahead(user.id)
     clock.advance(DAY)
-    changed = await app.users.update(user.id, key="k", attributes={"cat": "Tom"})
+    changed = await app.users.update(user.id, attributes={"cat": "Tom"})
     assert (changed.updated, changed.created) == (clock.now(), START)
     assert await app.users.ahead(user.id) == heads
     assert [await acts(app, head) for head in heads] == [[]]

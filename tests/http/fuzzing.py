@@ -140,6 +140,8 @@ def _aim(case: Any, known: Known) -> None:
 
 def _aimed_query(query: dict[str, Any], path: str) -> dict[str, Any]:
     aimed = {**query, "schedule": KEPT} if "schedule" in query else dict(query)
+    if any(name.startswith("attributes") for name in query):
+        aimed.pop("key", None)  # which names one user, and goes without a filter
     if "cursor" in query:
         aimed.pop("after", None)  # which goes without a cursor, as no schema can say
         filters = {name: str(value) for name, value in aimed.items() if name not in PAGING}
