@@ -140,11 +140,12 @@ async def test_a_service_waits_for_a_broker_that_is_not_there_yet(server: NatsSe
     await desk.send(command("s1"))
     await asyncio.to_thread(server.kill)
     async with serve() as served:
-        down = await until(lambda: served.told.of(ChannelDown), "it is told")
-        assert "Connect call failed" in down[0].reason
+        await until(lambda: len(served.told.of(ChannelDown)) == 2, "that of events and that of commands are told")
+        down = served.told.of(ChannelDown)
+        assert all("Connect call failed" in signal.reason for signal in down)
+        assert sorted(signal.channel for signal in down) == ["timer", "timer.commands"]
         await asyncio.to_thread(server.start)
         await desk.events(1)
-        assert sorted(signal.channel for signal in served.told.of(ChannelDown)) == ["timer", "timer.commands"]
 
 
 async def test_commands_are_taken_at_once_when_the_broker_is_back(
