@@ -516,7 +516,7 @@ async def test_sqlite_steps_through_no_table_of_200_000_finished_events(
 
 
 INDEXES = {
-    "claim": {"events_ready", "events_planting", "events_occurrence", "sqlite_autoindex_events_1"},
+    "claim": {"events_ready", "events_claimed_heads", "events_planting", "events_occurrence"},
     "claim_with_horizon": {"events_ready", "events_leased", "events_planting", "events_occurrence"},
     "claim_interrupted": {"events_leased"},
     "horizon": {"events_ready", "events_leased"},

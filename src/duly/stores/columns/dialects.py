@@ -37,7 +37,10 @@ def _json_rows(columns: ColumnList) -> str:
 
 SQLITE = ColumnSql(
     selected={},
-    expressions={"interruptions": "{0}unsettled - ({0}status = 'PROCESSING')"},
+    expressions={
+        "interruptions": "{0}unsettled - ({0}status = 'PROCESSING')",
+        "head": "{0}head AND {0}unsettled = 0",  # a claim returns a head before it has ceased to be one
+    },
     rows=_json_rows,
     read={
         ColumnKind.INSTANT: "EPOCH + timedelta(0, 0, {})",

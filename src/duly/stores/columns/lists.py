@@ -34,8 +34,11 @@ OF_ALL_CLAIMED: Mapping[str, Any] = {
     "executed": None,
     "stop_requested": None,
     "rule_json": None,  # the rule of a user's head; a claimed event is no longer a head
+    "quiet": None,  # a claimed event is no longer put off
+    "max_wait": None,
+    "first_asked": None,
 }
-"""Fields with the same value for every claimed event, so no claim returns them."""
+"""Fields with the same value for every claimed event, or of no use to its handler, so no claim returns them."""
 
 CLAIMED = without(columns_of(Event), *OF_THE_CLAIM, *OF_ALL_CLAIMED)
 

@@ -10,6 +10,7 @@ import msgspec
 from duly.decide.fair_share import Candidate
 from duly.ports import ClaimedEvents, Heads, KnownFrontier, PlantedHead, ScanRequest, ScanResult
 from duly.stores.columns.dialects import SQLITE
+from duly.stores.columns.lists import CLAIMED
 from duly.stores.columns.readers import EPOCH, RowReaders
 from duly.stores.filters.specs import Dialect
 from duly.stores.query_base import Columns
@@ -19,7 +20,10 @@ MICROSECOND = timedelta(microseconds=1)
 
 SUCCESSOR_COLUMNS = 4
 """The columns of the rows that tell which successors a claim has planted: those of ``PlantedHead``, and the due time. A
-claimed event has more."""
+head that was put back has its id alone, and a claimed event has more."""
+
+HEAD = [column.field for column in CLAIMED].index("head")
+"""The place of the column ``head`` in a row of a claimed event."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -91,8 +95,14 @@ class SqliteQueries(StoreQueries):
         return Heads(heads, found, from_micros(self.readers.event.rest(rows[0])[0] if rows else 0))
 
     def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[PlantedHead]]:
-        planted = [PlantedHead(*row[:-1]) for row in rows if len(row) == SUCCESSOR_COLUMNS]
-        return ([row for row in rows if len(row) != SUCCESSOR_COLUMNS], planted) if planted else (rows, planted)
+        beside = [row for row in rows if len(row) <= SUCCESSOR_COLUMNS]
+        if not beside:
+            return rows, []
+        put_back = {row[0] for row in beside if len(row) == 1}
+        claimed = [row for row in rows if len(row) > SUCCESSOR_COLUMNS]
+        if put_back:
+            claimed = [(*row[:HEAD], 1, *row[HEAD + 1 :]) if row[0] in put_back else row for row in claimed]
+        return claimed, [PlantedHead(*row[:-1]) for row in beside if len(row) == SUCCESSOR_COLUMNS]
 
     def of_all_claimed(self, row: Any) -> Sequence[Any]:
         of_all: Sequence[Any] = self.readers.claimed.rest(row)
@@ -102,9 +112,11 @@ class SqliteQueries(StoreQueries):
         self, rows: Sequence[Any], worker: str, lease: timedelta, *, with_horizon: bool = False
     ) -> ClaimedEvents:
         claimed = super().read_claims(rows, worker, lease, with_horizon=with_horizon)
-        if claimed.planted and claimed.horizon is not None:
-            now = self.of_all_claimed(next(row for row in rows if len(row) != SUCCESSOR_COLUMNS))[0]
-            first = timedelta(microseconds=min(row[-1] for row in rows if len(row) == SUCCESSOR_COLUMNS) - now)
+        if claimed.horizon is not None and (claimed.planted or claimed.careful):
+            now = self.of_all_claimed(next(row for row in rows if len(row) > SUCCESSOR_COLUMNS))[0]
+            later = [row[-1] - now for row in rows if len(row) == SUCCESSOR_COLUMNS]
+            spans = [timedelta(microseconds=span) for span in later] + [lease] * bool(claimed.careful)
+            first = min(spans)
             claimed.horizon = claimed.horizon._replace(fresh=min(claimed.horizon.fresh or first, first))
         return claimed
 

@@ -115,16 +115,21 @@ SELECT {event} FROM (
                                AND there.occurrence = events.next_occurrence AND there.series IS NOT NULL)))
 
 -- fragment: take
--- Claims events. Heads to decide about are only reserved: until the lease ends, no other worker takes them.
--- (`iif` around each: as a plain value, SQLite would evaluate all of it also for timers.)
+-- Claims events: timers, and heads as if there were nothing to decide about them. What only heads need is left to the
+-- statements that follow, which find them by an index: here it would cost every timer.
 UPDATE events
-SET status = iif({careful}, 'PENDING', 'PROCESSING'), version = version + 1, unsettled = iif({careful}, 0, 1),
-    worker = :worker, claimed = iif({careful}, claimed, :now), ready = :now + :lease, head = iif({careful}, 1, 0),
-    next_state = CASE WHEN {careful} THEN next_state WHEN head THEN 'planting' END
+SET status = 'PROCESSING', version = version + 1, unsettled = 1, worker = :worker, claimed = :now, ready = :now + :lease
+
+-- fragment: put_back
+-- Heads to decide about are only reserved: until the lease ends, no other worker takes them.
+UPDATE events SET status = 'PENDING', unsettled = 0, claimed = NULL
+WHERE head AND unsettled > 0 AND {careful}
+RETURNING id
 
 -- fragment: planting
--- Inserts the successors of heads that the statement before has claimed. (The old head must have ceased to be the head
--- before the new one is inserted; an index finds the few rows in question.)
+-- Inserts the successors of heads that the statement before has claimed: an index finds the few rows in question. (The
+-- old head must have ceased to be the head before the new one is inserted.)
+UPDATE events SET head = 0, next_state = 'planting' WHERE head AND unsettled > 0;
 INSERT INTO events ({succeed columns}, id, head, occurrence, scheduled, due, ready, created)
 SELECT {succeed columns}, new_id(), 1, next_occurrence, next_scheduled, next_due, next_due, :now
 FROM events WHERE next_state = 'planting'
@@ -141,13 +146,14 @@ SELECT id FROM events WHERE lane = :lane AND unsettled = 0 AND ready <= {as_of} 
 {take}
 WHERE id IN ({oldest})
 RETURNING {claimed}, :now;
+{put_back};
 {planting}
 RETURNING id, tenant, type, due;
 {planted}
 
 -- name: claim_with_horizon
--- Also returns when the next events of these lanes become ready, as the `horizon` does. (The successors that it plants
--- come afterwards, as rows of their own.)
+-- Also returns when the next events of these lanes become ready, as the `horizon` does. (The heads that it puts back and
+-- the successors that it plants come afterwards, as rows of their own.)
 {take}
 WHERE id IN ({oldest})
 RETURNING {claimed}, :now,
@@ -155,6 +161,7 @@ RETURNING {claimed}, :now,
                        ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes)),
           (SELECT min((SELECT ready FROM events AS e WHERE e.lane = value AND e.unsettled > 0 AND e.ready IS NOT NULL
                        ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes));
+{put_back};
 {planting}
 RETURNING id, tenant, type, due;
 {planted}
@@ -168,6 +175,7 @@ WHERE id IN (
     ORDER BY wanted.key LIMIT :free
 )
 RETURNING {claimed}, :now;
+{put_back};
 {planting}
 RETURNING id, tenant, type, due;
 {planted}
@@ -208,8 +216,7 @@ RETURNING id, version, lane, head, ready, :now
 -- Starts reserved events that were not cancelled, moved or taken since; unless the clock was set back and they are not
 -- due in a moment. Heads to decide about are left as they are.
 UPDATE events
-SET status = 'PROCESSING', unsettled = 1, claimed = :now, ready = :now + :lease, head = 0,
-    next_state = iif(head, 'planting', NULL)
+SET status = 'PROCESSING', unsettled = 1, claimed = :now, ready = :now + :lease
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS until FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.ready = mine.until AND events.unsettled = 0
   AND mine.until <= :now + :ending_within AND NOT {careful}
@@ -223,7 +230,7 @@ RETURNING id, tenant, type, due;
 -- again. (An event that was settled, changed or held since has a journal entry with this version, and one that was
 -- claimed by others since has another version.)
 UPDATE events
-SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed, head = 0, next_state = iif(head, 'planting', NULL)
+SET status = 'PROCESSING', unsettled = 1, claimed = mine.claimed
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS claimed FROM json_each(:rows)) AS mine
 WHERE events.id = mine.id AND events.version = mine.version AND events.status = 'PENDING' AND events.unsettled = 0
   AND events.worker = :worker
