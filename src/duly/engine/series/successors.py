@@ -28,6 +28,10 @@ RETRY_FIRST_S = 0.1
 RETRY_MOST_S = 5.0
 """Seconds between such retries, at most."""
 
+GATHER_S = 0.1
+"""Seconds for which heads gather before one statement completes them: each statement and its commit delay what fires
+meanwhile."""
+
 BUSY_WAIT_S = 0.5
 """Seconds between two such statements while the worker has a backlog: firing comes first."""
 
@@ -62,6 +66,8 @@ class Successors:
         backoff = Backoff(RETRY_FIRST_S, RETRY_MOST_S)
         while True:
             await self._added.wait()
+            if len(self._waiting) < MOST_AT_ONCE:
+                await self._pause(GATHER_S)
             await self._give_way()
             try:
                 await self._complete(self._waiting[:MOST_AT_ONCE])
@@ -85,9 +91,13 @@ class Successors:
         """Waits while the worker has a backlog, BUSY_WAIT_S at most."""
         until = time.monotonic() + BUSY_WAIT_S
         while self._busy() and not self._hurry.is_set() and time.monotonic() < until:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BUSY_RECHECK_S):
-                    await self._hurry.wait()
+            await self._pause(BUSY_RECHECK_S)
+
+    async def _pause(self, seconds: float) -> None:
+        """Waits so many seconds, or until the worker is about to end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
 
     async def _complete(self, ids: Sequence[str]) -> None:
         found = await self._store.heads_without_successors(ids)
