@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
            --no-header --no-emit-index-url --no-emit-find-links --annotation-style line
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick exhaustive check format stubs house bench compare lock clean
+.PHONY: help demo test quick exhaustive check format stubs house bench compare lock picture clean
 .DELETE_ON_ERROR:
 
 help: ## List these commands
@@ -52,6 +52,9 @@ format: $(READY)-dev ## Format the code and fix what can be fixed
 
 stubs: $(READY)-dev ## Write src/duly/sync.pyi again after a verb's signature changed
 	@$(BIN)/python -m tools.sync_stub
+
+picture: $(READY)-demo ## Draw the demo for the README again
+	@$(BIN)/python -m tools.demo_picture docs/img/demo.svg
 
 house: $(READY)-dev ## Print how the source tree is built, in figures beside their targets
 	@$(BIN)/python -m tests.house

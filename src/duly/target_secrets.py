@@ -7,6 +7,7 @@ import msgspec
 
 from duly.decide.targets.secrets import MAKE_KEY, SecretKeys
 from duly.errors import Unsealed
+from duly.extras import install
 
 ANEW = "create the target again, with a secret and with all its headers"
 
@@ -64,7 +65,7 @@ class Seal:
         except ImportError:
             raise Unsealed(
                 "the secrets of targets are encrypted with the package cryptography, which is not installed: "
-                "pip install 'duly[webhooks]'"
+                + install("webhooks")
             ) from None
 
         return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in self._keys.derived("seal")])

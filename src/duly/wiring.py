@@ -11,6 +11,7 @@ from duly.channels.python.handlers import DEADLINE
 from duly.config import Settings, redacted
 from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.errors import BadSetting, Misuse
+from duly.extras import install
 from duly.ports import Channel, Clock, DestinationLookup, Route
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
@@ -38,9 +39,7 @@ def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | Postgr
     try:
         from duly.stores.postgres.store import PostgresStore
     except ImportError as error:
-        raise BadSetting(
-            "DULY_DATABASE_URL", redacted(url), "the PostgreSQL driver: pip install 'duly[postgres]'"
-        ) from error
+        raise BadSetting("DULY_DATABASE_URL", redacted(url), f"the PostgreSQL driver: {install('postgres')}") from error
     return PostgresStore(url, **options, api_role=settings.api_role)
 
 

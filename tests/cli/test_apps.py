@@ -110,6 +110,6 @@ def test_an_app_without_handlers_and_without_aiohttp_has_nothing_to_run(
     done = shell(command, *words)
     assert (done.code, done.out) == (2, "")
     [line] = done.err.splitlines()
-    for part in (said, "--app shop:duly", "pip install 'duly[webhooks]'"):
+    for part in (said, "--app shop:duly", "pip install '.[webhooks]' in a checkout of Duly"):
         assert part in line
     assert shell("tick", "--app", "shop").out == "nothing is due for 4 handlers\n"

@@ -80,7 +80,7 @@ def test_doctor_tells_of_events_that_nothing_here_can_send(on: Shell, monkeypatc
     on.set(DULY_KAFKA_URL="kafka://localhost:9092", DULY_NATS_URL="nats://localhost:4222")
     found = findings(on)
     assert found["Kafka"]["found"] == "2 events to send, but aiokafka is not installed here"
-    assert found["Kafka"]["advice"] == "pip install 'duly[kafka]' where workers run"
+    assert found["Kafka"]["advice"] == "pip install '.[kafka]' in a checkout of Duly where workers run"
     assert (found["NATS"]["level"], found["NATS"]["found"]) == ("warn", "nats is not installed here")
     assert on("doctor", "--app", "shop").out.count("this app has no handler for it") == 0
 

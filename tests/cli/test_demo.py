@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import signal
+import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -50,6 +51,14 @@ def test_the_demo_ends_by_itself_and_shows_timers_a_schedule_birthdays_and_retri
     assert Counter(line[1] for line in lines if line[2] == "DueTimeReached") == {"got": 2, "fired": 2}
     assert demo.output.count(", over NATS") == 2
     assert (tmp_path / "duly-demo.db").exists()
+
+
+def test_the_demo_invites_to_add_a_timer_from_another_terminal(spawn: Spawn, tmp_path: Path) -> None:
+    demo = spawn("demo", "--for", "30s")
+    wait_until(lambda: " at +3s " in demo.output, told=lambda: demo.output)
+    [invitation] = [line for line in demo.output.splitlines() if " at +3s " in line]
+    subprocess.run(invitation, shell=True, check=True, cwd=tmp_path)
+    wait_until(lambda: re.search(r"fired +tea\.ready +chamomile", demo.output), told=lambda: demo.output)
 
 
 @pytest.mark.timeout(180)

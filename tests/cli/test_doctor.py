@@ -285,7 +285,7 @@ def test_webhooks_that_this_host_cannot_send_or_sign_are_a_warning(on: Shell, mo
     monkeypatch.setattr("duly.wiring.find_spec", lambda _: None)
     unsent = checks(on)["webhooks"]
     assert (unsent["level"], unsent["found"]) == ("warn", "1 event to send, but aiohttp is not installed here")
-    assert "pip install 'duly[webhooks]'" in unsent["advice"]
+    assert "pip install '.[webhooks]' in a checkout of Duly" in unsent["advice"]
 
 
 # -- rows that contradict each other

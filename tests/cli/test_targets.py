@@ -144,7 +144,7 @@ def test_without_cryptography_the_advice_is_to_install_it(keyed: Shell, monkeypa
     for words in (["put", "erp", HOOK], ["rotate", "crm"]):
         done = keyed("targets", *words)
         assert done.code == 2
-        assert done.err.endswith("pip install 'duly[webhooks]'\n")
+        assert done.err.endswith("pip install '.[webhooks]' in a checkout of Duly\n")
 
 
 def test_a_cloud_event_is_sent_where_the_format_says_so(keyed: Shell, receiver: Receiver) -> None:

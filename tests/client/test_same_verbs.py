@@ -117,4 +117,4 @@ def test_a_client_without_aiohttp_says_what_to_install() -> None:
         "try: asyncio.run(Client('https://duly.example').__aenter__())\n"
         "except Exception as error: print(error)"
     )
-    assert "pip install 'duly[client]'" in run(code)
+    assert "pip install '.[client]' in a checkout of Duly" in run(code)

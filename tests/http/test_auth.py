@@ -470,6 +470,7 @@ async def test_a_key_may_name_its_own_tenant_whatever_its_letters(http: Caller) 
         ("GET", "/nowhere", 404),
         ("POST", "/healthz", 405),
         ("GET", "/healthz", 200),
+        ("GET", "/", 307),
         ("GET", "/docs", 200),
         ("GET", "/metrics", 200),
         ("GET", "/openapi.json", 200),

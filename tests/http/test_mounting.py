@@ -118,6 +118,8 @@ async def test_the_description_of_a_mounted_api_tells_where_it_is(own: Duly, app
         described = await http.get("/duly/openapi.json")
         assert [server["url"] for server in described["servers"]] == ["/duly"]
         assert "/v1/schedules/{name}" in described["paths"]
+        home = await http("GET", "/duly/")
+        assert (home.status_code, home.headers["location"]) == (307, "/duly/docs")
         page = await http("GET", "/duly/docs")
         assert page.headers["content-type"].startswith("text/html")
         assert "http://localhost/duly/v1/" in page.text

@@ -17,7 +17,7 @@ from tests.http.cross_tenant_requests import body_of, planted
 from tests.http.describing import Described, Description
 from tests.http.tenants import SECRET_KEY, Tenant, marker, rows_of, settle
 
-OPEN = {"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"}
+OPEN = {"/", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"}
 CREATING = {"put_timer", "put_schedule", "put_target"}
 """What these name need not be there: the name of another tenant's is free to everybody."""
 

@@ -1,4 +1,4 @@
-"""The HTTP API for an application of your own: ``app.mount("/duly", create_api(duly))``. Takes ``duly[server]``."""
+"""The HTTP API for an application of your own: ``app.mount("/duly", create_api(duly))``. Needs the extra ``server``."""
 
 from duly.api.app import create_api
 from duly.api.protocol.request import Caller

@@ -5,7 +5,7 @@
     async with Client("https://duly.example", key="duly_…") as duly:
         await duly.at(due, "invoice.overdue", {"invoice": 7}, key="invoice-7")
 
-Install it with ``pip install 'duly[client]'``.
+Install it with ``pip install '.[client]'`` in a checkout.
 """
 
 from duly.client.client import Client

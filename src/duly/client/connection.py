@@ -21,12 +21,13 @@ from duly.backoff import Backoff
 from duly.client.answers import RENAMED, Reply, error_of, misunderstood, named
 from duly.decide.checks import name_problems
 from duly.errors import DulyError, Invalid, Misuse, Problem, ServerUnavailable
+from duly.extras import install
 from duly.ids import new_id
 
 if TYPE_CHECKING:
     import aiohttp
 
-INSTALL = "pip install 'duly[client]'"
+INSTALL = install("client")
 CONNECT_TIMEOUT_S = 10.0
 """Seconds to open a TCP connection."""
 

@@ -6,6 +6,8 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
+from duly.extras import install
+
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 EXAMPLES = "write, for example, 2026-12-24, 2026-12-24/2027-01-02, 12-25, SAT, holidays:BE or holidays:US-CA"
 HOLIDAYS = "holidays:"
@@ -93,7 +95,7 @@ def _holidays(country: str, part: str | None) -> Rests:
     try:
         import holidays  # takes a third of a second, and most schedules do not need it
     except ImportError as error:
-        raise ValueError("holidays need an additional package: pip install 'duly[holidays]'") from error
+        raise ValueError(f"holidays need an additional package: {install('holidays')}") from error
     try:
         holidays.country_holidays(country, subdiv=part, years=2026)
     except NotImplementedError:

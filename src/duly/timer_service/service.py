@@ -24,6 +24,7 @@ from duly.duly import Duly
 from duly.engine.destinations.broker_health import BrokerHealth
 from duly.engine.stopping import signal_handlers
 from duly.errors import BadSetting, Misuse
+from duly.extras import install
 from duly.ports import Channel, Commands, Reachable, SlowToStart
 from duly.records.event import Event
 from duly.signals import WorkerStarted
@@ -138,7 +139,7 @@ def open_broker(url: str) -> TimerBroker:
     try:
         return BROKERS[urlsplit(url).scheme](url)
     except ModuleNotFoundError as error:
-        raise Misuse(f"{error.name} is not installed: pip install 'duly[nats]'") from error
+        raise Misuse(f"{error.name} is not installed: {install('nats')}") from error
 
 
 def take_timers(duly: Duly, commands: Commands, batch_size: int) -> TimerCommands:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from duly.api.description import examples
@@ -136,6 +136,16 @@ def open_routes(openapi: Callable[[], dict[str, Any]], answering: RequestHandler
         servers = {"servers": [{"url": root}]} if root else {}
         return Response(msgspec.json.encode(openapi() | servers), media_type="application/json")
 
-    pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": figures, "/docs": docs, "/openapi.json": description}
+    async def home(request: Request) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '').rstrip('/')}/docs", status_code=307)
+
+    pages = {
+        "/": home,
+        "/healthz": healthz,
+        "/readyz": readyz,
+        "/metrics": figures,
+        "/docs": docs,
+        "/openapi.json": description,
+    }
     for path, endpoint in pages.items():
         yield Route(path, endpoint)

@@ -9,6 +9,7 @@ from duly.channels.brokers.channel import BrokerChannel, BrokerClient, BrokerCon
 from duly.channels.http.payload_format import BODY_FORMATS, facts_of
 from duly.decide.targets.broker_allow import BrokerAllow
 from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
+from duly.extras import install
 from duly.records.event import Event, Outcome, Unreachable
 
 
@@ -19,7 +20,7 @@ class Broker(NamedTuple):
     client: str  # the class in that module; its one argument is the URL
 
 
-BROKERS = {  # by the name of the extra to install, as in duly[nats]
+BROKERS = {  # by the name of the extra to install
     NATS: Broker("NATS", "nats", "nats", "Nats"),
     REDIS: Broker("Redis", "redis", "redis", "Redis"),
     RABBITMQ: Broker("RabbitMQ", "aio_pika", "rabbitmq", "RabbitMq"),
@@ -38,7 +39,7 @@ class MissingChannel:
         self.name = name
         variable = f"DULY_{name.upper()}_URL"
         self.lack = f"{variable} is not set" if url is None else f"{BROKERS[name].library} is not installed"
-        self.advice = f"set {variable}" if url is None else f"pip install 'duly[{name}]'"
+        self.advice = f"set {variable}" if url is None else install(name)
 
     async def deliver(self, event: Event) -> Outcome:
         return Unreachable(f"this worker cannot reach {BROKERS[self.name].title}: {self.advice}")

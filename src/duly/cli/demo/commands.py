@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import App, Parameter
 
-from duly.cli.demo.views import Lines, Screen, View
+from duly.cli.demo.views import TENANT, Lines, Screen, View
 from duly.cli.invocation import Hidden
 from duly.config import read_settings, without_login
 from duly.decide.retry import Retry
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from duly.cli.demo.broker import DemoBroker
     from duly.cli.demo.receiver import Receiver
 
-TENANT = "demo"
 RECEIVER = "receiver"
 DATABASE = "sqlite:///duly-demo.db"
 KEY = SecretKeys("what the demo keeps secret is for everybody to see")  # if there is no DULY_SECRET_KEY
@@ -89,7 +88,7 @@ def demo(
     quiet = logging.getLogger("duly")  # the view shows the same, more readably
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
-    asyncio.run(_run(url, view, span))
+    asyncio.run(run(url, view, span))
 
 
 def _duly(url: str, view: View, broker: "DemoBroker | None") -> Duly:
@@ -159,7 +158,8 @@ def _round(*, webhooks: bool) -> list[Timer]:
     ]
 
 
-async def _run(url: str, view: View, span: timedelta | None) -> None:
+async def run(url: str, view: View, span: timedelta | None) -> None:
+    """The demo in this view, so long or until it is interrupted."""
     async with (
         _brokering(view) as broker,
         _duly(url, view, broker) as duly,

@@ -1,6 +1,9 @@
 """Output of the demo: a live view on a terminal, lines elsewhere."""
 
 import os
+import shlex
+import shutil
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -8,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +24,9 @@ from duly.values.instants import write_instant
 
 if TYPE_CHECKING:
     from duly.cli.demo.receiver import Arrival
+
+TENANT = "demo"
+"""The tenant of all that the demo shows."""
 
 UPCOMING_ROWS = 6
 """Rows for upcoming events; fired events get the rest of the terminal."""
@@ -92,9 +98,9 @@ def _what(event: Event) -> str:
 class View:
     """The base of the demo's views."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, console: Console | None = None) -> None:
         self._url = url
-        self._console = screen()
+        self._console = console or screen()
         self._counts: Counter[Status] = Counter()
         self._fired = self._retried = 0
 
@@ -116,7 +122,8 @@ class View:
             self.say(f"Service calls are timers over NATS JetStream, on {broker}")
         if api is not None:
             self.say(f"The HTTP API is on {api}: see {api}/docs and {api}/v1/events")
-        self.say(self._invitation())
+        for line in self._invitations():
+            self.say(line)
 
     def hear(self, signal: Any) -> None:
         told = tell(signal)
@@ -169,8 +176,14 @@ class View:
             said += f", {interrupted} interrupted by a crash: delivered again when the lease ends"
         return said
 
-    def _invitation(self) -> str:
-        return f"Stop it with Ctrl-C or kill -9 {os.getpid()} and start it again: nothing is lost."
+    def _invitations(self) -> list[str]:
+        program = "duly" if shutil.which("duly") else f"{sys.executable} -m duly"
+        database = shlex.quote(without_password(self._url))
+        return [
+            f"Stop it with Ctrl-C or kill -9 {os.getpid()} and start it again: nothing is lost.",
+            "In another terminal, in this folder, add a timer of your own:",
+            f"""  {program} at +3s --type tea.ready --payload '"chamomile"' --tenant {TENANT} --db {database}""",
+        ]
 
 
 class Lines(View):
@@ -206,8 +219,8 @@ class Lines(View):
 class Screen(View):
     """Countdowns and the last firings, redrawn ten times a second."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, console: Console | None = None) -> None:
+        super().__init__(url, console)
         self._told: deque[Told] = deque(maxlen=100)
         self._unfinished: Sequence[Event] = ()
         self._ahead = timedelta()  # how far the store's clock is ahead of ours
@@ -224,7 +237,7 @@ class Screen(View):
         self._live.stop()
 
     def say(self, line: str) -> None:
-        self._console.print(line)
+        self._console.print(line, soft_wrap=True)
 
     def remark(self, event: Event, remark: str) -> None:
         self.say(f"{_what(event)}: {remark}")
@@ -238,9 +251,9 @@ class Screen(View):
         self._counts[Status.PROCESSING] = len(unfinished) - self._counts[Status.PENDING]
 
     def refresh(self) -> None:
-        self._live.update(self._draw(), refresh=True)
+        self._live.update(self.drawn(), refresh=True)
 
-    def _draw(self) -> RenderableType:
+    def drawn(self) -> RenderableType:
         rows = max(3, min(12, self._console.height - UPCOMING_ROWS - 9))
         return Group("", self._coming_up(), "", self._just_fired(rows), "", self._footer())
 

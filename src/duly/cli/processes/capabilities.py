@@ -5,9 +5,10 @@ from duly.cli.output import counted
 from duly.decide.targets.broker_allow import SETTING
 from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.duly import Duly
+from duly.extras import install
 from duly.records.event import HANDLER
 
-INSTALL = "pip install 'duly[webhooks]'"
+INSTALL = install("webhooks")
 """The command that installs the libraries for webhooks and HTTP requests."""
 
 REQUESTS = {WEBHOOK: "webhooks", HTTP: "HTTP requests"}

@@ -20,11 +20,12 @@ from duly.duly import Duly
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.stopping import signal_handlers
 from duly.errors import ApiNotReady, BadSetting, Misuse, StoreUnavailable
+from duly.extras import install
 
 if TYPE_CHECKING:
     import uvicorn
 
-INSTALL = "pip install 'duly[server]'"
+INSTALL = install("server")
 
 
 def register(commands: App) -> None:
