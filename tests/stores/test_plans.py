@@ -622,6 +622,29 @@ async def test_statistics_from_before_the_claims_mislead_no_query(
         await store.close()
 
 
+async def test_a_claim_of_heads_reads_no_small_table_to_the_end(
+    new_postgres: Callable[[], str], clock: ManualClock
+) -> None:
+    """A plan made while there are some hundred events is used until the table is analysed again."""
+    store = open_store(read_settings({}, database_url=new_postgres()), clock)
+    await store.open(migrate=True)
+    try:
+        async with store.begin() as tx:
+            await tx.plant([make_head(make_schedule()) for _ in range(300)])
+            await tx.execute("ANALYZE duly.events")
+        async with watched(store.begin(), "force_generic_plan") as (tx, plans):
+            for with_horizon in (False, True):
+                await tx.claim("w1", {LANE: 1, "handler:other": 1}, LEASE, with_horizon=with_horizon)
+            await tx.execute("RESET search_path")  # a plan is told when the next statement comes
+        scanned = [
+            node for node in plans.nodes() if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "events"
+        ]
+        assert len(plans.told) >= 2
+        assert not scanned
+    finally:
+        await store.close()
+
+
 # -- what a fair claim costs
 
 

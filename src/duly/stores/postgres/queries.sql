@@ -168,11 +168,12 @@ SELECT {e.event} FROM (
 
 -- fragment: careful
 -- Whether an event is a head about which something has to be decided. Any other head carries its successor: it fires as
--- it is, and its successor is planted from its own row.
+-- it is, and its successor is planted from its own row. (The planner answers EXISTS either for each row or from a hash of
+-- the whole table, as it was small when the statement was prepared. A scalar subquery runs for each row.)
 events.head AND (events.next_state = 'known' AND greatest({now}, events.due) < events.ordinary_until
                  AND events.next_data = ANY (:editions::text[])
-                 AND NOT EXISTS (SELECT FROM duly.events AS there
-                                 WHERE there.series = events.series AND there.occurrence = events.next_occurrence)) IS NOT TRUE
+                 AND (SELECT there.id FROM duly.events AS there
+                      WHERE there.series = events.series AND there.occurrence = events.next_occurrence) IS NULL) IS NOT TRUE
 
 -- fragment: judged
 -- (The columns that `careful` needs. It is evaluated outside of the query that locks: many claims at once step over rows
@@ -355,9 +356,10 @@ WITH picked AS MATERIALIZED (
     WHERE events.status = CASE WHEN mine.id IS NOT NULL THEN 'PENDING' END
       AND events.unsettled = CASE WHEN mine.id IS NOT NULL THEN 0 END AND events.worker = :worker
       AND (SELECT count(*) FROM duly.journal AS j WHERE j.subject = events.id AND j.version = events.version) = 0
-      AND NOT (events.head AND (events.next_state = 'known' AND NOT EXISTS (
-          SELECT FROM duly.events AS there WHERE there.series = events.series AND there.occurrence = events.next_occurrence
-      )) IS NOT TRUE)
+      AND NOT (events.head AND (events.next_state = 'known' AND (
+          SELECT there.id FROM duly.events AS there
+          WHERE there.series = events.series AND there.occurrence = events.next_occurrence
+      ) IS NULL) IS NOT TRUE)
     FOR UPDATE OF events SKIP LOCKED
 ), taken AS (
     UPDATE duly.events AS e
