@@ -53,6 +53,8 @@ LOOKS: list[dict[str, Any]] = [
     {"via": "http"},
     {"updated": START + timedelta(days=1)},
     {"earlier_json": "[]"},
+    {"imported_from": "crontab /etc/crontab"},
+    {"imported_as": "12"},
     {"passed_over": PassedOver(1, (START,), "duly schedules trigger it")},
 ]
 

@@ -133,7 +133,7 @@ SCHEDULES = [
     Schedule(
         id=ID, name="digest", tenant="acme", type="digest", rule_json='{"every":"1h"}', timezone="Asia/Tokyo",
         policies_json='{"overlap":"skip","expires":"2h"}', enabled=False, halted="paused", created=NOON, next_at=NOON,
-        halt_kind=HaltKind.PAUSED, paused_since=NOON,
+        halt_kind=HaltKind.PAUSED, paused_since=NOON, imported_from="crontab /etc/crontab", imported_as="12",
         passed_over=PassedOver(1, (NOON,), "duly schedules backfill"),
     ),
 ]  # fmt: skip

@@ -155,6 +155,12 @@ class SchedulePort(Protocol):
     async def code_schedules(self) -> list[Schedule]:
         """The schedules that a function declares or once declared."""
 
+    async def imported(self, tenant: str, source: str) -> list[Schedule]:
+        """The schedules that were imported from *source*, in the order of names, without their next and last firing."""
+
+    async def mark_imported(self, source: str, names: Mapping[str, str]) -> None:
+        """Writes from where schedules were imported, and what each is called there, by their ids."""
+
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Inserts or replaces a schedule; returns False if a schedule with another id has taken the name meanwhile."""
 

@@ -81,6 +81,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     halt_kind: Annotated[HaltKind | None, told("Why no event follows, for programs")] = None
     paused_since: datetime | None = None  # the instant of the pause; None if it is enabled
     origin: Annotated[str | None, told("The Python function that declares it")] = None  # None if it was put by a call
+    imported_from: Annotated[str | None, told("Where `duly schedules import` has read it last")] = None
+    imported_as: Annotated[str | None, told("What it is called there, such as the number of its line")] = None
     earlier_json: Internal[str | None] = None  # its rules before the last edits, while occurrences of them still matter
     via: Internal[str | None] = None  # how it was last put: see decide/targets/origin.py
     created: datetime | None = None

@@ -44,6 +44,14 @@ class ScheduleQueries(QueryBase):
     async def code_schedules(self) -> list[Schedule]:
         return [self.readers.schedule.read(row) for row in await self.ask("code_schedules")]
 
+    async def imported(self, tenant: str, source: str) -> list[Schedule]:
+        rows = await self.ask("imported", tenant=tenant, source=source)
+        return [self.readers.schedule.read(row) for row in rows]
+
+    async def mark_imported(self, source: str, names: Mapping[str, str]) -> None:
+        values: Columns = {"id": list(names), "imported_as": list(names.values())}
+        await self.ask("mark_imported", values, source=source)
+
     async def put_schedule(self, schedule: Schedule) -> bool:
         return bool(await self.ask("put_schedule", self.batch(PUT_SCHEDULE, [schedule])))
 

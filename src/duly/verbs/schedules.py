@@ -43,7 +43,7 @@ MICROSECOND = timedelta(microseconds=1)
 UNCHANGED: Any = object()
 
 
-class Schedules:
+class Schedules(ScheduleImports):
     """``duly.schedules``."""
 
     def __init__(

@@ -142,6 +142,8 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         halt_kind=stored.halt_kind,
         paused_since=stored.paused_since,
         origin=asked.schedule.origin or stored.origin,
+        imported_from=stored.imported_from,
+        imported_as=stored.imported_as,
         earlier_json=stored.earlier_json,
         created=stored.created,
         updated=stored.updated,

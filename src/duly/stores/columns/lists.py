@@ -110,7 +110,9 @@ RESHAPE = Batch(
 )
 USERS = Batch(without(columns_of(User), "created", "created_by", "updated"), kept=("id", "tenant"))
 PUT_TYPE_SETTINGS = Batch(without(columns_of(TypeSettings), "created", "updated"), kept=("tenant", "type"))
-PUT_SCHEDULE = Batch(without(columns_of(Schedule), "created", "updated"), kept=("id", "tenant", "name"))
+PUT_SCHEDULE = Batch(
+    without(columns_of(Schedule), "created", "updated", "imported_from", "imported_as"), kept=("id", "tenant", "name")
+)
 PUT_TARGET = Batch(without(columns_of(Target), "created", "updated"), kept=("id", "tenant", "name"))
 ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash", ColumnKind.TEXT)))
 BEAT = Batch(without(columns_of(WorkerInfo), "started", "seen", "last_pass", "stopped"), kept=("name",))

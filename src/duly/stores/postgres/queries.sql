@@ -553,6 +553,15 @@ ON CONFLICT (tenant, name) DO UPDATE SET {put_schedule from excluded}, updated =
 WHERE s.id = excluded.id
 RETURNING id::text
 
+-- name: imported (read)
+SELECT {s.schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND imported_from = :source ORDER BY name
+
+-- name: mark_imported
+-- No edit: it changes neither `updated` nor the history.
+UPDATE duly.schedules AS s SET imported_from = :source, imported_as = given.imported_as
+FROM unnest(:id::uuid[], :imported_as::text[]) AS given (id, imported_as) WHERE s.id = given.id
+RETURNING s.id::text
+
 -- name: delete_schedule
 DELETE FROM duly.schedules WHERE id = :id::uuid RETURNING id::text
 

@@ -384,6 +384,15 @@ ON CONFLICT (tenant, name) DO UPDATE SET {put_schedule from excluded}, updated =
 WHERE s.id = excluded.id
 RETURNING id
 
+-- name: imported (read)
+SELECT {s.schedule} FROM schedules AS s WHERE tenant = :tenant AND imported_from = :source ORDER BY name
+
+-- name: mark_imported
+-- No edit: it changes neither `updated` nor the history.
+UPDATE schedules SET imported_from = :source, imported_as = value ->> 1 FROM json_each(:rows)
+WHERE schedules.id = value ->> 0
+RETURNING id
+
 -- name: delete_schedule
 DELETE FROM schedules WHERE id = :id RETURNING id
 
