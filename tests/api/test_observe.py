@@ -165,6 +165,17 @@ async def test_a_schedule_that_halts_is_told(app: Duly, clock: ManualClock) -> N
     assert (told.kind, told.reason.partition(":")[0]) == (HaltKind.ERROR, "Invalid")
 
 
+async def test_a_log_line_names_the_schedule_of_its_event(app: Duly, caplog: pytest.LogCaptureFixture) -> None:
+    answering(app, Rejected("no"), Rejected("no"))
+    await app.schedules.put("nightly report", every("1h"), "greet")
+    await app.schedules.trigger("nightly report")
+    await app.after(0, "greet")
+    with caplog.at_level(logging.ERROR, "duly"):
+        await app.tick()
+    lines = [record.getMessage() for record in caplog.records]
+    assert ['type=greet schedule="nightly report" ' in line for line in lines] == [True, False]
+
+
 async def test_payloads_are_never_logged(app: Duly, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     answering(app, Failed("503"), Rejected("410"))
     with caplog.at_level(logging.DEBUG, "duly"):

@@ -282,6 +282,18 @@ def test_an_event_names_its_schedule_wherever_it_is_shown(on: Shell) -> None:
     assert not re.search(r"^schedule ", on("events", "show", timer).out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("columns", [80, 160])
+def test_the_list_of_events_names_their_schedules(on: Shell, columns: int) -> None:
+    on.set(COLUMNS=str(columns))
+    on("schedules", "put", "nightly-report", "--type", "greet", "--every", "1h")
+    on.at("+1h", "--type", "greet", "--key", "a-key")
+    shown = on("events", "list").out
+    assert shown.count("nightly-report") == 1
+    assert ("SCHEDULE" in shown) is (columns == 160)
+    on("schedules", "delete", "nightly-report")
+    assert "nightly-report" in on("events", "list").out
+
+
 def test_events_of_a_deleted_schedule_keep_its_name(on: Shell) -> None:
     on("schedules", "put", "tidy", "--type", "greet", "--every", "1h")
     [event] = on("events", "list", "--json").json["events"]

@@ -125,8 +125,9 @@ def _given_back(signal: GivenBack) -> None:
 
 def _tell(level: int, act: str, event: Event | None = None, **facts: Any) -> None:
     if event is not None:
-        user = {} if event.user_id is None else {"user": event.user_id}
-        facts = {"event": event.id, "tenant": event.tenant, "type": event.type, **user, **facts}
+        whose = {"schedule": event.schedule} if event.schedule is not None else {}
+        whose |= {"user": event.user_id} if event.user_id is not None else {}
+        facts = {"event": event.id, "tenant": event.tenant, "type": event.type, **whose, **facts}
     log.log(level, Line(act, facts))
 
 

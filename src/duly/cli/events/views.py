@@ -38,13 +38,14 @@ def _wide(events: Sequence[Event], now: datetime, width: int) -> Table:
         "": [Text(timing(event, now), _urgency(event, now)) for event in events],
         "TRIED": [f"{event.attempts}×" if event.attempts else "" for event in events],
         "TYPE": [readable(event.type) for event in events],
+        "SCHEDULE": [readable(event.schedule or "") for event in events],
         "TENANT": [readable(event.tenant if event.tenant != "default" else "") for event in events],
         "KEY": [readable(event.key or "") for event in events],
         "TO": [readable(event.destination or "") for event in events],
         "USER": [event.user_id or "" for event in events],
         "LAST ERROR": [readable(first_line(event.last_error or "")) for event in events],
     }
-    return in_columns(columns, ("", "TYPE", "TENANT", "KEY", "TO", "USER", "LAST ERROR"), width)
+    return in_columns(columns, ("", "TYPE", "SCHEDULE", "TENANT", "KEY", "TO", "USER", "LAST ERROR"), width)
 
 
 def in_columns(columns: Mapping[str, Sequence[str | Text]], shrinking: Sequence[str], width: int) -> Table:
@@ -79,7 +80,7 @@ def _narrow(events: Sequence[Event], now: datetime, width: int) -> Table:
     for event in events:
         drawn.add_row(event.id, Text(event.status, STYLES[event.status]), utc(event.due))
         tenant = "" if event.tenant == "default" else f"{event.tenant} · "
-        key = f" · {event.key}" if event.key else ""
+        key = f" · {of}" if (of := event.key or event.schedule) else ""
         tried = f"tried {event.attempts}×" if event.attempts else ""
         to = f" → {event.destination}" if event.destination else ""
         when = "held" if event.held and event.status is Status.PENDING else timing(event, now)
