@@ -344,6 +344,17 @@ async def test_a_range_is_backfilled_oldest_first_beside_the_rule(app: Duly, clo
     assert (await app.schedules.backfill("daily", START - 3 * DAY, START)).existing == 3
 
 
+async def test_a_dry_run_of_a_backfill_tells_what_would_fire_and_fires_nothing(app: Duly) -> None:
+    schedule = await app.schedules.put("daily", cron("0 9 * * *", timezone="Asia/Tokyo"), "digest")
+    await app.schedules.backfill("daily", START - DAY, START, label="repair")
+    before = await events_of(app, schedule), await app.schedules.history("daily")
+    told = await app.schedules.backfill("daily", START - 3 * DAY, START, label="repair", dry_run=True)
+    assert (told.occurrences, told.ids, told.existing) == ([START - 3 * DAY, START - 2 * DAY], [], 1)
+    assert (await events_of(app, schedule), await app.schedules.history("daily")) == before
+    done = await app.schedules.backfill("daily", START - 3 * DAY, START, label="repair")
+    assert (done.occurrences, len(done.ids), done.existing) == (told.occurrences, 2, 1)
+
+
 async def test_a_backfill_has_a_largest_number_of_events(app: Duly) -> None:
     schedule = await app.schedules.put("minutely", cron("* * * * *"), "digest")
     with pytest.raises(Invalid, match="1,440 occurrences are more than 100"):

@@ -115,6 +115,8 @@ async def test_each_verb_of_schedules_does_over_http_what_it_does_in_python(
     filled = await verbs.backfill("hourly", START, START + 3 * HOUR, label="again")
     assert (filled.label, len(filled.ids), filled.existing) == ("again", 3, 0)
     assert await verbs.backfill("hourly", START, START + 3 * HOUR, label="again") == Backfilled("again", [], 3)
+    told = await verbs.backfill("hourly", START, START + 2 * HOUR, label="another", dry_run=True)
+    assert told == Backfilled("another", [], 0, [START, START + HOUR])
     assert await verbs.preview("hourly", count=3) == await app.schedules.preview("hourly", count=3)
     assert await verbs.preview("hourly", count=3, after=START) == await app.schedules.preview(
         "hourly", count=3, after=START

@@ -206,6 +206,21 @@ async def test_past_occurrences_can_be_backfilled_once_for_each_label(http: Call
     assert "3 occurrences are more than 2" in too_many.json()["errors"][0]["message"]
 
 
+async def test_a_dry_run_of_a_backfill_fires_nothing_over_http(http: Caller) -> None:
+    await put(http, rule={"cron": "0 9 * * *"}, timezone="UTC")
+    span = {"from": "2025-12-25T00:00:00Z", "to": "2025-12-27T00:00:00Z"}
+    told = await http.post("/v1/schedules/daily/backfill?dry_run=true", span)
+    assert (told["events"], told["existing"]) == ([], 0)
+    assert told["occurrences"] == ["2025-12-25T09:00:00Z", "2025-12-26T09:00:00Z"]
+    assert len((await http.get("/v1/events"))["events"]) == 1
+    assert paths(await http("POST", "/v1/schedules/daily/backfill?dry_run=1", span | {"limit": 0})) == [
+        "dry_run",
+        "limit",
+    ]
+    done = await http.post("/v1/schedules/daily/backfill?dry_run=false", span)
+    assert (len(done["events"]), done["occurrences"]) == (2, told["occurrences"])
+
+
 async def test_a_bad_backfill_is_refused_in_the_callers_own_words(http: Caller) -> None:
     await put(http)
     good = {"from": "2025-12-25T00:00:00Z", "to": "2025-12-28T00:00:00Z"}

@@ -192,20 +192,22 @@ class Schedules(Group):
         *,
         limit: int = 100,
         label: str | None = None,
+        dry_run: bool = False,
         tenant: str | None = None,
         transaction: Any = None,
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
         instant of each occurrence. Occurrences that were filled before under the same label are not filled again. More
-        than *limit* occurrences are refused."""
+        than *limit* occurrences are refused. With *dry_run*, nothing fires: the result has the occurrences that would.
+        """
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
         body = said(**{"from": instant("start", start), "to": instant("end", end), "limit": limit, "label": label})
         return await self._connection.ask(
             "POST",
-            _place(name, "backfill"),
+            f"{_place(name, 'backfill')}?dry_run=true" if dry_run else _place(name, "backfill"),
             body,
             reads=BACKFILLED,
             once=True,

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from duly.errors import Invalid, Problem
-from duly.records.marks import FromOne, FromZero, Id, Instant
+from duly.records.marks import FromOne, FromZero, Id, Instant, told
 from duly.records.schedule import SCHEDULE_JSON, Schedule
 
 
@@ -81,6 +81,7 @@ class Backfilled(msgspec.Struct, frozen=True, rename={"ids": "events"}):
     label: str
     ids: list[Id]
     existing: FromZero
+    occurrences: Annotated[list[Instant], told("When the created events were due by the rule, or would have been")] = []
 
 
 def nowhere_to_go(why: str, types: Iterable[str]) -> str:

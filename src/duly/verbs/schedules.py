@@ -1,7 +1,7 @@
 """The verbs of schedules: list, put, pause, trigger, move, skip, backfill. Every act is atomic and audited."""
 
 import builtins
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Unpack
@@ -35,6 +35,7 @@ from duly.rules.timetable import BEFORE, Timetable
 from duly.values.instants import due_problems, write_instant
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
+from duly.verbs.schedule_imports import ScheduleImports
 
 MOST_BACKFILLED = 10_000
 """Events that one backfill may create, in one transaction."""
@@ -272,13 +273,15 @@ class Schedules(ScheduleImports):
         *,
         limit: int = 100,
         label: str | None = None,
+        dry_run: bool = False,
         tenant: str = "default",
         transaction: Any = None,
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
         instant of each occurrence. Occurrences that were filled before under the same label are not filled again. More
-        than *limit* occurrences are refused. They are computed in a thread, because some rules take long."""
+        than *limit* occurrences are refused. With *dry_run*, nothing fires: the result has the occurrences that would.
+        They are computed in a thread, because some rules take long."""
         self._check_range(start, end, limit, label)
         start, end = start.astimezone(UTC), end.astimezone(UTC)
         label = label or f"{write_instant(start)}/{write_instant(end)}"
@@ -294,20 +297,15 @@ class Schedules(ScheduleImports):
                     ]
                 )
             occurrences = await evaluated(_between, schedule.timetable, start, end, limit)
-            events = [
-                _beside(
-                    schedule,
-                    new_id(),
-                    f"backfill:{label}:{each.name}",
-                    due=now - (len(occurrences) - number) * MICROSECOND,  # claimed in this order
-                    scheduled=each.at,
-                    correlation_id=f"backfill:{label}",
-                )
-                for number, each in enumerate(occurrences)
-            ]
+            events = _to_fill(schedule, occurrences, label, now)
+            if dry_run:
+                known = await tx.taken([(schedule.series, str(event.occurrence)) for event in events])
+                missing = [event for event in events if (schedule.series, event.occurrence) not in known]
+                return Backfilled(label, [], len(known), _instants(missing))
             made = await self._plant(tx, schedule, events, f"backfilled by {by}: {label}")
             await _note(tx, schedule, "backfilled", by, f"{label}: {len(made)} of {len(events)}")
-        return Backfilled(label, made, len(events) - len(made))
+        done = set(made)
+        return Backfilled(label, made, len(events) - len(made), _instants(one for one in events if one.id in done))
 
     def _refuse_closed(self, schedule: Schedule) -> None:
         """Refuses to fire outside the rule if requests may not send to the schedule's target any more."""
@@ -445,6 +443,27 @@ def _between(table: Timetable, start: datetime, end: datetime, limit: int) -> li
         found.append(following)
         following = table.after(following.at)
     return found
+
+
+def _to_fill(
+    schedule: Schedule, occurrences: Sequence[Occurrence], label: str, now: datetime
+) -> builtins.list[NewEvent]:
+    """The events of a backfill."""
+    return [
+        _beside(
+            schedule,
+            new_id(),
+            f"backfill:{label}:{each.name}",
+            due=now - (len(occurrences) - number) * MICROSECOND,  # claimed in this order
+            scheduled=each.at,
+            correlation_id=f"backfill:{label}",
+        )
+        for number, each in enumerate(occurrences)
+    ]
+
+
+def _instants(events: Iterable[NewEvent]) -> builtins.list[datetime]:
+    return [event.scheduled for event in events if event.scheduled is not None]
 
 
 def _how_many(table: Timetable, start: datetime, end: datetime) -> str:

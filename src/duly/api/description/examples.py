@@ -148,7 +148,12 @@ OCCURRENCES: dict[str, Any] = {
     "complete": True,
 }
 
-BACKFILLED: dict[str, Any] = {"label": "2026-11-16T12:00:00Z", "events": [_ID], "existing": 0}
+BACKFILLED: dict[str, Any] = {
+    "label": "2026-11-16T12:00:00Z",
+    "events": [_ID],
+    "existing": 0,
+    "occurrences": ["2026-11-16T08:00:00Z"],
+}
 
 NEW_USER: dict[str, Any] = {
     "first_name": "Ada",

@@ -26,7 +26,7 @@ from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.long_poll import until_ended
 from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
-from duly.api.protocol.query_string import name_place, read_whole
+from duly.api.protocol.query_string import BOOLEANS, name_place, read_boolean, read_whole
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.series.preview import Preview
@@ -302,19 +302,24 @@ async def skip_next(ask: ApiRequest) -> ApiResponse:
         ),
         {"from": "2025-11-01T00:00:00Z", "to": "2025-12-01T00:00:00Z", "limit": 100},
     ),
+    query={"dry_run": choice(*BOOLEANS)},
     conflicts=True,
 )
 async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
     """Backfill a past time range: fire each of its occurrences as an event of its own.
 
-    With the same label, no event is created twice.
+    With the same label, no event is created twice. With `dry_run=true`, none is created at all: the answer has the
+    `occurrences` that would fire.
     """
     kinds: dict[str, Kind] = {"from": read_instant, "to": read_instant, "limit": int, "label": str}
     said, problems = look_at_fields(ask.body, kinds, "from", "to")
+    dry_run = read_boolean("dry_run", ask.query.get("dry_run", "false"))
+    if isinstance(dry_run, Problem):
+        problems.append(dry_run)
     more = {field: said[field] for field in ("limit", "label") if said[field] is not None}
     with together(problems, {"start": "from", "end": "to"}):
         done = await ask.own.schedules.backfill(
-            ask.named("name"), said["from"], said["to"], tenant=ask.tenant, by=ask.by, **more
+            ask.named("name"), said["from"], said["to"], dry_run=dry_run is True, tenant=ask.tenant, by=ask.by, **more
         )
     return ApiResponse(done)
 

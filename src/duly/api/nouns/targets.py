@@ -12,14 +12,12 @@ from duly.api.description.target_schemas import secret
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.pages import asked_page, page_of_these
-from duly.api.protocol.query_string import name_place
+from duly.api.protocol.query_string import BOOLEANS, name_place, read_boolean
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
 from duly.records.target import TARGET_JSON, TARGET_PAGE, Target
 from duly.records.wire.answers import TARGET_WITH_SECRET, ReleasedEvents
 from duly.verbs.targets import LONGEST_KEPT
-
-BOOLEANS = ("true", "false")
 
 operations = Operations("targets")
 
@@ -103,10 +101,10 @@ async def delete_target(ask: ApiRequest) -> ApiResponse:
     """Delete a target. Refused while events wait for the target. With `force=true`, it is deleted, and those events
     become dead letters when they are due.
     """
-    force = ask.query.get("force", "false")
-    if force not in BOOLEANS:
-        raise Invalid([Problem("force", f"must be true or false, not {force[:50]!r}")])
-    deleted = await ask.own.targets.delete(ask.named("name"), force=force == "true", tenant=ask.tenant, by=ask.by)
+    force = read_boolean("force", ask.query.get("force", "false"))
+    if isinstance(force, Problem):
+        raise Invalid([force])
+    deleted = await ask.own.targets.delete(ask.named("name"), force=force, tenant=ask.tenant, by=ask.by)
     return ApiResponse(TARGET_JSON.write(deleted))
 
 

@@ -39,6 +39,13 @@ def read_whole(path: str, written: str, least: int, most: int) -> int | Problem:
     return Problem(path, f"must be a whole number from {least} to {most:,}, not {written!r:.50}")
 
 
+BOOLEANS = ("true", "false")
+
+
+def read_boolean(path: str, written: str) -> bool | Problem:
+    return written == "true" if written in BOOLEANS else Problem(path, f"must be true or false, not {written!r:.50}")
+
+
 Place = Callable[[str, str], str | Problem]
 """Checks the value of the named parameter that says where a page begins."""
 

@@ -12,7 +12,7 @@ from duly.cli.instants import EXAMPLES, resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import STYLES, counted, readable
 from duly.cli.payloads import read_payload
-from duly.cli.schedules.views import acted, resumed
+from duly.cli.schedules.views import acted, backfilled, resumed
 from duly.duly import Duly
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, Misuse, Problem
@@ -136,6 +136,7 @@ def backfill(
         str | None, Parameter(help="Label: occurrences that a backfill with this label has created are not "
 "created again")
     ] = None,
+    dry_run: Annotated[bool, Parameter(help="Show what would fire, and fire nothing")] = False,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:  # fmt: skip
@@ -149,14 +150,11 @@ def backfill(
         start, end = await resolve_in(duly, from_, zone, "from"), await resolve_in(duly, to, zone, "to")
         try:
             result = await duly.schedules.backfill(
-                name, start, end, limit=limit, label=label, tenant=tenant, by=person()
+                name, start, end, limit=limit, label=label, dry_run=dry_run, tenant=tenant, by=person()
             )
         except Invalid as error:
             raise Invalid([Problem(_OPTIONS.get(path, path), message) for path, message in error.problems]) from None
-        existing = f"; {result.existing:,} existed already" if result.existing else ""
-        said = Text.assemble("backfilled ", (readable(name), "bold"), ": ", f"{counted(len(result.ids), 'event')} made",
-                             f"{existing}  label ", (readable(result.label), "bold"))  # fmt: skip
-        return ActResult(msgspec.to_builtins(result), said)
+        return ActResult(msgspec.to_builtins(result) | {"dry_run": dry_run}, backfilled(name, result, zone, dry_run))
 
     return _each((name,), act, None, invocation)
 

@@ -12,11 +12,13 @@ from rich.text import Text
 from duly.cli.events.views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
 from duly.cli.output import away, counted, readable, utc, warned
 from duly.decide.series.preview import Preview
-from duly.records.event import Event
+from duly.records.event import Event, Status
 from duly.records.history import Entry
-from duly.records.results import ReplannedHead, Resumed
+from duly.records.results import Backfilled, ReplannedHead, Resumed
 from duly.records.schedule import SCHEDULE_JSON, HaltKind, Schedule
 from duly.rules.policies import DEFAULT, SHADOW
+from duly.rules.recurrence import DEFAULT_ZONE
+from duly.rules.zones import to_wall
 
 ONE_LINE_EACH = 130
 """The width, in columns, from which on a schedule fits on one line."""
@@ -316,6 +318,23 @@ def resumed(result: Resumed, now: datetime) -> Text:
         passed = f"is resumed: {counted(result.passed, 'occurrence')} missed while it was paused "
         passed += fate if result.fires else left_out
     return acted(result.schedule, passed, now)
+
+
+def backfilled(name: str, result: Backfilled, zone: str, dry_run: bool) -> Text:
+    """The result of a backfill; of a dry run also the occurrences, in the schedule's time zone as well."""
+    made = counted(len(result.occurrences), "event")
+    existing = f"; {result.existing:,} existed already" if result.existing else ""
+    said = Text.assemble(
+        "would backfill " if dry_run else "backfilled ",
+        (readable(name), "bold"),
+        f": {made}{'' if dry_run else ' made'}{existing}  label ",
+        (readable(result.label), "bold"),
+        "  (a dry run: nothing was done)" if dry_run else "",
+    )
+    for at in result.occurrences if dry_run else ():
+        local = "" if zone == DEFAULT_ZONE else f"  {to_wall(at, zone):%a %Y-%m-%d %H:%M:%S} {zone}"
+        said.append(f"\n  {utc(at)} UTC{readable(local)}")
+    return said
 
 
 def replanned_table(moved: Sequence[ReplannedHead]) -> Table:
