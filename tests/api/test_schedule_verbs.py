@@ -1,12 +1,12 @@
 """What people do to schedules, through the public calls, on both stores."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from duly import Conflict, Duly, Event, Invalid, NotFound, OfSeries, Schedule, Status, cron, every, once, yearly
+from duly import Conflict, Duly, Event, Invalid, NotFound, OfSeries, Retry, Schedule, Status, cron, every, once, yearly
 from duly.rules.timetable import Timetable
 from duly.testing import ManualClock
 from tests.api.test_schedules import ticks
@@ -47,6 +47,34 @@ async def test_a_schedule_is_shown_with_its_next_and_last_firing(app: Duly, cloc
     shown = await app.schedules.get("hourly")
     assert (shown.next_at, shown.last_at) == (START + 2 * HOUR, START + HOUR + MINUTE)
     assert (shown.payload, shown.created, shown.rule["every"]) == ({"n": 1}, START, "1h")
+
+
+async def test_a_schedule_is_shown_with_how_its_last_event_went(app: Duly, clock: ManualClock) -> None:
+    errors: list[Exception] = []
+
+    @app.on("digest")
+    async def digest(_: Event) -> None:
+        if errors:
+            raise errors[0]
+
+    retry = Retry(max_attempts=2, base=timedelta(minutes=1))
+    put = await app.schedules.put("hourly", every("1h"), "digest", retry=retry)
+    other = await app.schedules.put("quiet", every("1h"), "digest", enabled=False)
+    assert (put.last_status, other.last_status) == (None, None)
+    seen = []
+    for error in (None, ValueError("no paper"), None):
+        errors[:] = [error] if error else []
+        clock.advance(HOUR)
+        for _ in range(2):
+            await app.tick()
+            seen.append((await app.schedules.get("hourly")).last_status)
+            clock.advance(5 * MINUTE)
+    assert seen == [
+        Status.COMPLETED, Status.COMPLETED, Status.PENDING, Status.FAILED, Status.COMPLETED, Status.COMPLETED,
+    ]  # fmt: skip
+    listed = {one.name: one for one in await app.schedules.list()}
+    assert listed["hourly"] == await app.schedules.get("hourly")
+    assert (listed["quiet"].last_at, listed["quiet"].last_status) == (None, None)
 
 
 async def test_schedules_are_listed_by_tenant_and_name_in_pages(app: Duly) -> None:

@@ -66,9 +66,35 @@ def test_the_list_of_schedules_tells_when_each_last_fired(on: Shell) -> None:
     schedules(on, "trigger", "greeting")
     on("tick", "--app", "shop")
     assert shown(on, "greeting")["last_at"] is not None
-    assert re.search(r" in \S+( \S+)? +(now|\S+ m?s ago)\s*$", schedules(on, "list"))
-    on.set(COLUMNS="80")
-    assert "last " in schedules(on, "list")
+    assert shown(on, "greeting")["last_status"] == "COMPLETED"
+    for columns in ("160", "80"):
+        on.set(COLUMNS=columns)
+        assert re.search(r" in \S+( \S+)? +completed (now|\S+ m?s ago)\s*$", schedules(on, "list"))
+
+
+def test_the_list_of_schedules_tells_which_failed_last_and_which_never_fired(on: Shell) -> None:
+    schedules(on, "put", "broken", "--type", "no.such", "--every", "1h", "--webhook", "http://127.0.0.1:1/")
+    schedules(on, "put", "new", *DAILY)
+    schedules(on, "trigger", "broken")
+    on("tick", "--app", "shop")
+    for columns in ("160", "80"):
+        on.set(COLUMNS=columns)
+        told = schedules(on, "list")
+        assert re.search(r"(to be retried,|failed) (now|\S+ m?s ago)", told)
+        assert "never" in told
+
+
+def test_a_dry_run_of_a_backfill_lists_what_would_fire(on: Shell) -> None:
+    schedules(on, "put", "it", *DAILY, "--timezone", "Europe/Brussels")
+    fill = ("backfill", "it", "--from", "2026-01-01", "--to", "2026-01-03", "--label", "again")
+    assert schedules(on, *fill, "--dry-run").splitlines() == [
+        "would backfill it: 2 events  label again  (a dry run: nothing was done)",
+        "  2026-01-01 08:00:00 UTC  Thu 2026-01-01 09:00:00 Europe/Brussels",
+        "  2026-01-02 08:00:00 UTC  Fri 2026-01-02 09:00:00 Europe/Brussels",
+    ]
+    told = json.loads(schedules(on, *fill, "--dry-run", "--json"))
+    assert (told["occurrences"], told["events"]) == (["2026-01-01T08:00:00Z", "2026-01-02T08:00:00Z"], [])
+    assert schedules(on, *fill).startswith("backfilled it: 2 events made  label again")
 
 
 def test_pages_of_schedules_follow_one_another_across_tenants(lite: Shell) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from duly import HaltKind, HoldKind, PassedOver, Schedule, Stale, User
 from duly.records.etags import check_tag, schedule_tag, user_tag
+from duly.records.event import Status
 from tests.make import START
 
 SCHEDULE = Schedule(
@@ -44,6 +45,7 @@ EDITS: list[dict[str, Any]] = [
 LOOKS: list[dict[str, Any]] = [
     {"next_at": START},
     {"last_at": START},
+    {"last_status": Status.FAILED},
     {"held": "paused"},
     {"hold_kind": HoldKind.PAUSED},
     {"halted": "ended"},

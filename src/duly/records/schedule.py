@@ -9,7 +9,7 @@ import msgspec
 from duly.decide.retry import Retry, read_retry
 from duly.errors import Invalid
 from duly.records.etags import schedule_tag
-from duly.records.event import SCHEDULE, HoldKind
+from duly.records.event import SCHEDULE, HoldKind, Status
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
 from duly.records.series import Series
 from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, OneField, as_utc, computed
@@ -75,6 +75,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     # As of the lookup, for people; the engine itself reads the head.
     next_at: LookedUp[datetime | None] = None
     last_at: LookedUp[datetime | None] = None
+    last_status: Annotated[LookedUp[Status | None], told("Status of the event that began at last_at")] = None
     held: Annotated[LookedUp[str | None], told("Why the next event waits, for people")] = None
     hold_kind: Annotated[LookedUp[HoldKind | None], told("Why the next event waits, for programs")] = None
     halted: Annotated[str | None, told("Why no event follows, for people: paused, ended, or the error")] = None

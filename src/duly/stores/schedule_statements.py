@@ -9,7 +9,7 @@ import msgspec
 
 from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
-from duly.records.event import Event, HoldKind, NewEvent, user_of
+from duly.records.event import Event, HoldKind, NewEvent, Status, user_of
 from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.stores.columns.lists import CARRY, PLANT, PUT_SCHEDULE, REPLAN, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
@@ -226,7 +226,7 @@ class ScheduleQueries(QueryBase):
     # -- reading
 
     def _shown(self, row: Any) -> Schedule:
-        next_at, held, hold_kind, last_at = self.readers.schedule.rest(row)
+        next_at, held, hold_kind, last_at, last_status = self.readers.schedule.rest(row)
         return msgspec.structs.replace(  # for people, who do not need the rules before its last edits
             self.readers.schedule.read(row),
             earlier_json=None,
@@ -234,4 +234,5 @@ class ScheduleQueries(QueryBase):
             held=held,
             hold_kind=None if hold_kind is None else HoldKind(hold_kind),
             last_at=self.maybe_instant(last_at),
+            last_status=None if last_status is None else Status(last_status),
         )

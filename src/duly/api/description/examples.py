@@ -121,6 +121,7 @@ SCHEDULE = _told(
         updated=_EARLIER,
         next_at=datetime(2026, 11, 23, 8, tzinfo=UTC),
         last_at=datetime(2026, 11, 16, 8, tzinfo=UTC),
+        last_status=Status.COMPLETED,
     ),
 )
 

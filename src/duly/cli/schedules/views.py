@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from duly.cli.events.views import WIDE_ENOUGH_FOR_NOTES, acts, beneath, empty_table, fields, in_columns, latest
+from duly.cli.output import STYLES as EVENT_STYLES
 from duly.cli.output import away, counted, readable, utc, warned
 from duly.decide.series.preview import Preview
 from duly.records.event import Event, Status
@@ -136,7 +137,7 @@ def _wide(schedules: Sequence[Schedule], undeclared: Collection[str], now: datet
         "ZONE": [readable(one.timezone) for one in schedules],
         "NEXT (UTC)": ["–" if one.next_at is None else utc(one.next_at) for one in schedules],
         "": [when_next(one, now) for one in schedules],
-        "LAST": ["–" if one.last_at is None else away(one.last_at - now) for one in schedules],
+        "LAST": [_last(one, now) for one in schedules],
         "TENANT": [readable(one.tenant if one.tenant != "default" else "") for one in schedules],
         "WHY": [readable(reason(one)) for one in schedules],
     }
@@ -162,7 +163,21 @@ def _narrow(schedules: Sequence[Schedule], undeclared: Collection[str], now: dat
 
 
 def _last(schedule: Schedule, now: datetime) -> Text:
-    return Text("" if schedule.last_at is None else f"last {away(schedule.last_at - now)}", "dim")
+    """When the last event began, and its status, unless it is COMPLETED."""
+    if schedule.last_at is None or schedule.last_status is None:
+        return Text("never", "dim")
+    return Text(f"{_LAST[schedule.last_status]} {away(schedule.last_at - now)}", EVENT_STYLES[schedule.last_status])
+
+
+_LAST = {
+    Status.COMPLETED: "completed",
+    Status.FAILED: "failed",
+    Status.PROCESSING: "running,",
+    Status.PENDING: "to be retried,",
+    Status.CANCELLED: "cancelled",
+    Status.SKIPPED: "skipped",
+}
+"""How the last event went, before the time that has gone since it began."""
 
 
 # -- one schedule
@@ -205,7 +220,7 @@ def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
     if not schedule.enabled and schedule.paused_since is not None:
         yield "paused", f"{utc(schedule.paused_since)} UTC, {away(schedule.paused_since - now)}"
     if schedule.last_at is not None:
-        yield "last", f"{utc(schedule.last_at)} UTC, {away(schedule.last_at - now)}"
+        yield "last", f"{utc(schedule.last_at)} UTC, {_last(schedule, now)}"
     yield from _policies(schedule)
     if schedule.origin is not None:
         yield "declared by", schedule.origin

@@ -26,13 +26,13 @@ interval '1 microsecond'
 -- (LIMIT: so that each head is looked up in the index. Before the row-level policy of a table is applied, PostgreSQL
 -- does not use an index with functions that are not leakproof, such as `||`: with a plain join, the heads of all
 -- tenants would be read.)
-SELECT {s.schedule}, head.due, head.held, head.hold_kind, last.claimed
+SELECT {s.schedule}, head.due, head.held, head.hold_kind, last.claimed, last.status
 FROM duly.schedules AS s
 LEFT JOIN LATERAL (
     SELECT due, held, hold_kind FROM duly.events WHERE series = 'schedule:' || s.id AND head LIMIT 1
 ) AS head ON true
 LEFT JOIN LATERAL (
-    SELECT claimed FROM duly.events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
+    SELECT claimed, status FROM duly.events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
     AND NOT head AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1
 ) AS last ON true
 

@@ -8,10 +8,11 @@
 min(:now, coalesce(:as_of, :now))
 
 -- fragment: shown
-SELECT {s.schedule}, head.due, head.held, head.hold_kind,
-       (SELECT claimed FROM events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
-        AND NOT head AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1)
+SELECT {s.schedule}, head.due, head.held, head.hold_kind, last.claimed, last.status
 FROM schedules AS s LEFT JOIN events AS head ON head.series = 'schedule:' || s.id AND head.head
+LEFT JOIN events AS last ON last.id = (
+    SELECT id FROM events WHERE series = 'schedule:' || s.id AND rule IS NULL AND claimed IS NOT NULL
+    AND NOT head AND status <> 'SKIPPED' ORDER BY id DESC LIMIT 1)
 
 -- name: now (read)
 SELECT :now
