@@ -5,6 +5,9 @@ import re
 LONGEST = 2000
 """Characters of an error that are stored, at most."""
 
+LONGEST_OUTPUT = 64 * 1024
+"""Characters of a command's output that are kept with the attempt, at most: the last ones."""
+
 PATH = re.compile(r"(?:(?<![\w./])|(?<=://))/(?:[^\s/'\"(),:;]+/)+[^\s/'\"(),:;]*")
 """An absolute file path of two names or more; the path of a URL does not match."""
 
@@ -27,6 +30,11 @@ def describe_without_paths(error: BaseException) -> str:
 def first_line(error: str) -> str:
     """The first line of an error. The lines after it quote the receiver's response, which may repeat a payload."""
     return error.partition("\n")[0]
+
+
+def storable_output(output: str) -> str:
+    """The end of an output, as every store can hold it."""
+    return output[-LONGEST_OUTPUT:].replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
 def storable(text: object) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
-from duly.decide.error_text import storable
+from duly.decide.error_text import storable, storable_output
 from duly.decide.targets.targets import waits_for
 from duly.errors import IllegalTransition
 from duly.records.event import Delivered, Event, Expired, Failed, Held, Outcome, Rejected, Status, Verdict
@@ -50,15 +50,15 @@ def step(status: Status, act: str, subject: str = "the event") -> Status:
 def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
     """The verdict on an event after the outcome of its current attempt."""
     if isinstance(outcome, Delivered):
-        return DELIVERED
+        return DELIVERED if outcome.output is None else Verdict(COMPLETED, "delivered", output=_kept(outcome.output))
     if isinstance(outcome, Rejected):
-        return Verdict(FAILED, "rejected", error=storable(outcome.error))
+        return Verdict(FAILED, "rejected", error=storable(outcome.error), output=_kept(outcome.output))
     if isinstance(outcome, Failed):
         retry, error = event.retry, storable(outcome.error)
         if retry.spent(event.attempt):
-            return Verdict(FAILED, "failed", error=error)
+            return Verdict(FAILED, "failed", error=error, output=_kept(outcome.output))
         wait = max(retry.wait(event.attempt, jitter), _bounded(outcome.retry_after))
-        return Verdict(PENDING, "failed", error=error, wait=wait)
+        return Verdict(PENDING, "failed", error=error, wait=wait, output=_kept(outcome.output))
     if isinstance(outcome, Held):
         reason = f"{waits_for(outcome.destination)}{storable(outcome.reason)}"
         return Verdict(PENDING, "held", error=reason, counts=False, held=outcome.destination)
@@ -67,7 +67,15 @@ def judge(outcome: Outcome, event: Event, jitter: float) -> Verdict:
         error = told if event.last_error is None else f"{told}. Its last error: {event.last_error}"
         return Verdict(SKIPPED, "skipped", error=storable(error), counts=False)
     wait = _bounded(outcome.retry_after)
-    return Verdict(PENDING, "given back", error=storable(outcome.reason), wait=wait, counts=False, told=outcome.told)
+    error = storable(outcome.reason)
+    return Verdict(
+        PENDING, "given back", error=error, wait=wait, counts=False, told=outcome.told, output=_kept(outcome.output)
+    )
+
+
+def _kept(output: str | None) -> str | None:
+    """The output that is stored with the attempt."""
+    return None if output is None else storable_output(output)
 
 
 def _bounded(span: object) -> timedelta:

@@ -363,6 +363,8 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 class Delivered(msgspec.Struct, frozen=True):
     """The destination has accepted the event."""
 
+    output: str | None = None  # the end of what a command has written
+
 
 class Failed(msgspec.Struct, frozen=True):
     """The attempt failed and may be retried, not before *retry_after* if that is given."""
@@ -370,6 +372,7 @@ class Failed(msgspec.Struct, frozen=True):
     error: str
     retry_after: timedelta | None = None
     outage: bool = False  # whether the destination seems to be down: it is parked after several of these
+    output: str | None = None  # the end of what a command has written
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -377,6 +380,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
     error: str
     gone: bool = False  # the destination asks to be sent nothing more, ever
+    output: str | None = None  # the end of what a command has written
 
 
 class Unreachable(msgspec.Struct, frozen=True):
@@ -385,6 +389,7 @@ class Unreachable(msgspec.Struct, frozen=True):
     reason: str
     retry_after: timedelta = timedelta(seconds=5)
     told: bool = False  # whether the outage was already reported, once for all waiting events
+    output: str | None = None  # the end of what a command has written
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -412,6 +417,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     counts: bool = True  # whether it counts as an attempt
     held: str | None = None  # PENDING again, held until this destination is open; *error* is the reason
     told: bool = False  # whether observers are not notified, because the cause was already reported
+    output: str | None = None  # the end of what a command has written, for the history
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

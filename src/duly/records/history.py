@@ -20,6 +20,7 @@ class Entry(msgspec.Struct, frozen=True):
     attempt: FromZero | None = None
     claimed: datetime | None = None
     detail: str | None = None
+    output: Annotated[str | None, told("The end of what a command has written")] = None
 
 
 ENTRY_JSON = JsonForm(Entry)

@@ -342,10 +342,15 @@ class StoreQueries(
         self, settlements: Sequence[Settlement], worker: str, lock_timeout: str | None
     ) -> SettledIds:
         by = {"worker": worker, "lock_timeout": lock_timeout}
-        delivered = [settlement.event for settlement in settlements if settlement.verdict.status is Status.COMPLETED]
+        delivered = [
+            one.event for one in settlements if one.verdict.status is Status.COMPLETED and one.verdict.output is None
+        ]
         settled = SettledIds(await self._complete(delivered, by) if delivered else ())
         if len(delivered) == len(settlements):
             return settled
+        done = [one for one in settlements if one.verdict.status is Status.COMPLETED and one.verdict.output is not None]
+        if done:
+            settled |= await self._complete_with_output(done, by)
         if held := [settlement for settlement in settlements if settlement.verdict.held is not None]:
             settled.include(await self._hold(held, by))
         others = [one for one in settlements if one.verdict.status is not Status.COMPLETED and one.verdict.held is None]
@@ -358,6 +363,14 @@ class StoreQueries(
         pairs = self.pairs(ids, [event.version for event in delivered])
         return self.settled(ids, await self.ask("complete", many=len(ids), **by, **pairs))
 
+    async def _complete_with_output(self, settlements: Sequence[Settlement], by: Mapping[str, Any]) -> set[str]:
+        values: Columns = {
+            "id": [s.event.id for s in settlements],
+            "version": [s.event.version for s in settlements],
+            "output": [s.verdict.output for s in settlements],
+        }
+        return {row[0] for row in await self.ask("complete_with_output", values, **by)}
+
     async def _settle(self, settlements: Sequence[Settlement], by: Mapping[str, Any]) -> SettledIds:
         values: Columns = {
             "id": [s.event.id for s in settlements],
@@ -367,6 +380,7 @@ class StoreQueries(
             "error": [s.verdict.error for s in settlements],
             "wait": [None if s.verdict.wait is None else self.span(s.verdict.wait) for s in settlements],
             "counts": [int(s.verdict.counts) for s in settlements],
+            "output": [s.verdict.output for s in settlements],
         }
         return read_settled(await self.ask("settle", values, **by))
 
@@ -451,7 +465,8 @@ class Autocommit(StoreQueries):
     def begin(self) -> AbstractAsyncContextManager[Any]: ...
 
     async def settle(self, settlements: Sequence[Settlement], worker: str, *, patient: bool = False) -> SettledIds:
-        if len({(one.verdict.status is Status.COMPLETED, one.verdict.held is None) for one in settlements}) < 2:
+        verdicts = [one.verdict for one in settlements]
+        if len({(one.status is Status.COMPLETED, one.held is None, one.output is None) for one in verdicts}) < 2:
             return await super().settle(settlements, worker, patient=patient)
         async with self.begin() as tx:  # several queries, one commit
             settled: SettledIds = await tx.settle(settlements, worker, patient=patient)

@@ -263,7 +263,11 @@ class TimelineLine(NamedTuple):
     style: str = ""
     who: str | None = None  # the worker or person, and how long it took
     detail: str | None = None
+    output: str | None = None  # what a command has written
 
+
+SHOWN_LINES = 40
+"""Lines of a command's output that are shown, at most: the last ones."""
 
 ACTS = {
     "delivered": "green",
@@ -292,8 +296,18 @@ def _timeline(event: Event, history: Sequence[Entry], now: datetime) -> Table:
             said.append(readable(moment.who), "dim")
         if moment.detail:
             said.append("\n").append_text(whole_error(moment.detail))
+        if moment.output:
+            said.append_text(_written(moment.output))
         drawn.add_row(Text(utc_millis(moment.at), dim), said)
     return drawn
+
+
+def _written(output: str) -> Text:
+    """The last lines of what a command has written."""
+    lines = [readable(line) for line in output.rstrip().splitlines()]
+    more = len(lines) - SHOWN_LINES
+    heading = [f"({counted(more, 'line')} before these; --json shows them)"] if more > 0 else []
+    return Text("".join(f"\n  {line}" for line in [*heading, *lines[-SHOWN_LINES:]]), "dim")
 
 
 def _moment(entry: Entry) -> TimelineLine:
@@ -302,7 +316,8 @@ def _moment(entry: Entry) -> TimelineLine:
     if entry.act == "interrupted":  # written by the worker that finds the event; the one named is the one that vanished
         return TimelineLine(entry.at, entry.act, style, f" in {entry.worker}, noticed{took}", entry.detail)
     what = entry.act if entry.attempt is None else f"attempt {entry.attempt} {entry.act}"
-    return TimelineLine(entry.at, what, style, f"{took} by {entry.worker}" if entry.worker else took, entry.detail)
+    who = f"{took} by {entry.worker}" if entry.worker else took
+    return TimelineLine(entry.at, what, style, who, entry.detail, entry.output)
 
 
 def _still_to_come(event: Event, now: datetime) -> Iterator[TimelineLine]:

@@ -83,6 +83,10 @@ SELECT {micros}, row_security_active('duly.events') OR row_security_active('duly
    AND fired.status NOT IN ('PENDING', 'PROCESSING'))
 + (SELECT count(*) FROM duly.fired_keys AS fired WHERE fired.tenant = given.tenant AND fired.key = given.key)
 
+-- fragment: closed
+-- Whether a request over HTTP would put a timer in place of a command that code has scheduled.
+(old.lane = 'command' AND old.via IS NULL AND excluded.via IS NOT NULL)
+
 -- fragment: debounced
 -- The due time of an event that is put again: with `quiet`, so long after now, at most `max_wait` after the first call.
 CASE WHEN excluded.quiet IS NULL THEN excluded.due
@@ -115,7 +119,7 @@ WITH given AS MATERIALIZED (
     SET {put from excluded}, due = {debounced}, ready = {debounced}, held = NULL, hold_kind = NULL, held_for = NULL,
         asked = coalesce(excluded.asked, old.asked),
         first_asked = CASE WHEN excluded.quiet IS NOT NULL THEN coalesce(old.first_asked, excluded.first_asked) END
-    WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND old.type = excluded.type
+    WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND old.type = excluded.type AND NOT {closed}
       AND (excluded.asked <= old.asked) IS NOT TRUE
       AND (excluded.asked IS NOT NULL
            OR ({old.moved}, old.due, old.via) IS DISTINCT FROM ({excluded.moved}, {debounced}, excluded.via))
@@ -498,14 +502,14 @@ WITH {patience}, settled AS (
         unsettled = e.unsettled - 1,
         last_error = coalesce(verdict.error, e.last_error)
     FROM unnest(:id::uuid[], :version::int[], :status::text[], :act::text[], :error::text[], :wait::bigint[],
-                :counts::int[]) AS verdict (id, version, status, act, error, wait, counts)
+                :counts::int[], :output::text[]) AS verdict (id, version, status, act, error, wait, counts, output)
     WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = CASE WHEN verdict.id IS NOT NULL THEN 'PROCESSING' END
       AND (SELECT told FROM patience) IS NOT NULL
-    RETURNING e.id, e.version, e.attempts, e.claimed, verdict.error, verdict.counts, e.stop_requested IS NOT NULL AS stopped,
+    RETURNING e.id, e.version, e.attempts, e.claimed, verdict.error, verdict.counts, verdict.output, e.stop_requested IS NOT NULL AS stopped,
               CASE WHEN e.stop_requested IS NULL THEN verdict.act ELSE 'cancelled' END AS act
 ), audit AS (
-    INSERT INTO duly.journal (subject, at, act, worker, version, attempt, claimed, detail)
-    SELECT id, {now}, act, :worker, version, CASE WHEN counts > 0 THEN attempts END, claimed, error FROM settled
+    INSERT INTO duly.journal (subject, at, act, worker, version, attempt, claimed, detail, output)
+    SELECT id, {now}, act, :worker, version, CASE WHEN counts > 0 THEN attempts END, claimed, error, output FROM settled
 )
 SELECT id::text, stopped FROM settled
 
@@ -523,6 +527,17 @@ WITH {patience}, settled AS (
     RETURNING e.id
 )
 SELECT array_agg(id)::text[] FROM settled HAVING count(*) < :many
+
+-- name: complete_with_output
+-- The same for commands, which have written something.
+WITH {patience}
+UPDATE duly.events AS e
+SET status = 'COMPLETED', ready = NULL, attempts = e.attempts + 1, unsettled = e.unsettled - 1,
+    executed = greatest(e.claimed, e.due), settled = {now}, worker = :worker, output = done.output
+FROM unnest(:id::uuid[], :version::int[], :output::text[]) AS done (id, version, output)
+WHERE e.id = done.id AND e.version = done.version AND e.status = CASE WHEN done.id IS NOT NULL THEN 'PROCESSING' END
+  AND (SELECT told FROM patience) IS NOT NULL
+RETURNING e.id::text
 
 -- name: schedules
 SELECT {s.schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE
@@ -922,7 +937,7 @@ found AS MATERIALIZED (
 
 -- name: find_dead (read)
 -- (A scalar subquery runs for each row; the planner might turn NOT EXISTS into a join with the whole journal.)
-SELECT e.id::text, e.version, e.via, CASE WHEN e.via IS NOT NULL THEN e.target::text END, e.freed_key IS NOT NULL
+SELECT e.id::text, e.version, e.via, CASE WHEN e.via IS NOT NULL OR e.lane = 'command' THEN e.target::text END, e.freed_key IS NOT NULL
 FROM duly.events AS e
 WHERE e.status = 'FAILED' AND e.id > :after::uuid AND ({where})
   AND coalesce((SELECT max(at) FROM duly.journal WHERE subject = e.id), '-infinity') <= :since::timestamptz

@@ -43,6 +43,10 @@ SELECT 0
 -- fragment: not_remembered
 NOT EXISTS (SELECT 1 FROM fired_keys AS fired WHERE fired.tenant = given.tenant AND fired.key = given.key)
 
+-- fragment: closed
+-- Whether a request over HTTP would put a timer in place of a command that code has scheduled.
+(old.lane = 'command' AND old.via IS NULL AND excluded.via IS NOT NULL)
+
 -- fragment: debounced
 -- The due time of an event that is put again: with `quiet`, so long after now, at most `max_wait` after the first call.
 CASE WHEN excluded.quiet IS NULL THEN excluded.due
@@ -62,6 +66,7 @@ FROM {put rows} JOIN events AS old
   ON old.tenant = given.tenant AND old.key = given.key AND old.key IS NOT NULL AND old.status <> 'CANCELLED'
 WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND (given.asked <= old.asked) IS NOT TRUE
   AND old.type = given.type AND given.quiet IS NULL AND {not_withdrawn}
+  AND NOT (old.lane = 'command' AND old.via IS NULL AND given.via IS NOT NULL)
   AND ({old.moved}, old.due) IS NOT ({given.moved}, coalesce(given.due, :now + given.delay));
 INSERT INTO events AS old ({put columns}, due, ready, created, first_asked)
 SELECT {put columns}, coalesce(due, :now + delay), coalesce(due, :now + delay), :now, iif(quiet IS NULL, NULL, :now)
@@ -71,7 +76,7 @@ ON CONFLICT (tenant, key) WHERE key IS NOT NULL AND status <> 'CANCELLED' DO UPD
 SET {put from excluded}, due = {debounced}, ready = {debounced}, held = NULL, hold_kind = NULL, held_for = NULL,
     asked = coalesce(excluded.asked, old.asked),
     first_asked = iif(excluded.quiet IS NULL, NULL, coalesce(old.first_asked, excluded.first_asked))
-WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND old.type = excluded.type
+WHERE old.status = 'PENDING' AND old.attempts = 0 AND old.unsettled = 0 AND old.type = excluded.type AND NOT {closed}
   AND (excluded.asked <= old.asked) IS NOT TRUE
   AND (excluded.asked IS NOT NULL
        OR ({old.moved}, old.due, old.via) IS NOT ({excluded.moved}, {debounced}, excluded.via))
@@ -331,8 +336,8 @@ RETURNING id
 -- name: settle
 -- An event that is not returned had lost its claim, and its verdict is dropped. An event that is given back without an
 -- attempt keeps its place in the queue. One that was asked to stop is cancelled. (`complete` settles delivered events.)
-INSERT INTO journal (subject, at, act, worker, version, attempt, claimed, detail)
-SELECT e.id, :now, iif(e.stop_requested IS NULL, value ->> 3, 'cancelled'), :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4
+INSERT INTO journal (subject, at, act, worker, version, attempt, claimed, detail, output)
+SELECT e.id, :now, iif(e.stop_requested IS NULL, value ->> 3, 'cancelled'), :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4, value ->> 7
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
 UPDATE events
@@ -353,6 +358,15 @@ UPDATE events
 SET status = 'COMPLETED', ready = NULL, attempts = attempts + 1, unsettled = unsettled - 1,
     executed = max(claimed, due), settled = :now, worker = :worker
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS version FROM json_each(:rows)) AS done
+WHERE events.id = done.id AND events.version = done.version AND events.status = 'PROCESSING'
+RETURNING id
+
+-- name: complete_with_output
+-- The same for commands, which have written something.
+UPDATE events
+SET status = 'COMPLETED', ready = NULL, attempts = attempts + 1, unsettled = unsettled - 1,
+    executed = max(claimed, due), settled = :now, worker = :worker, output = done.output
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version, value ->> 2 AS output FROM json_each(:rows)) AS done
 WHERE events.id = done.id AND events.version = done.version AND events.status = 'PROCESSING'
 RETURNING id
 
@@ -637,7 +651,7 @@ SELECT e.id FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT 2 OFFSET :
 SELECT substr((SELECT id FROM events WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :skipped), 1, 33) || '000'
 
 -- name: find_dead (read)
-SELECT e.id, e.version, e.via, iif(e.via IS NOT NULL, e.target, NULL), e.freed_key IS NOT NULL FROM events AS e
+SELECT e.id, e.version, e.via, iif(e.via IS NOT NULL OR e.lane = 'command', e.target, NULL), e.freed_key IS NOT NULL FROM events AS e
 WHERE e.status = 'FAILED' AND e.id > :after AND ({where})
   AND coalesce((SELECT max(at) FROM journal WHERE subject = e.id), :since) <= :since
 ORDER BY e.id LIMIT :limit
