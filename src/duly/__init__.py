@@ -19,6 +19,7 @@ PUBLIC_NAMES = {
     "duly.decide.calendars.event_types": "Anniversary Birthday EventType Reminder Subscription",
     "duly.decide.retry": "Retry",
     "duly.decide.targets.brokers": "nats",
+    "duly.decide.targets.commands": "command",
     "duly.decide.targets.targets": "http webhook",
     "duly.errors": "AlreadyFired Conflict DulyError Forbidden Invalid Misuse NotFound Problem Stale StoreError "
     "StoreUnavailable Unauthenticated",

@@ -21,6 +21,9 @@ from duly.decide.retry import (
 from duly.decide.targets.brokers import (
     nats as nats,
 )
+from duly.decide.targets.commands import (
+    command as command,
+)
 from duly.decide.targets.targets import (
     http as http,
 )

@@ -13,6 +13,7 @@ import msgspec
 from duly.decide.calendars.users import read_time
 from duly.decide.targets.addresses import Network, read_networks
 from duly.decide.targets.broker_allow import BrokerAllow, read_broker_allow
+from duly.decide.targets.command_allow import read_folders
 from duly.decide.targets.rates import EXAMPLES as RATES
 from duly.decide.targets.rates import read_rate
 from duly.decide.targets.secrets import MAKE_KEY, SHORTEST_KEY, SecretKeys
@@ -43,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: SecretKeys = SecretKeys(None)
     webhook_allow: tuple[Network, ...] = ()
     broker_allow: BrokerAllow = BrokerAllow()
+    commands: tuple[str, ...] | None = None  # None: no commands are run
     trusted_proxies: tuple[Network, ...] = ()
     nats_url: str | None = None
     redis_url: str | None = None
@@ -216,6 +218,14 @@ def _patterns(variable: str, written: Any) -> BrokerAllow:
         raise BadSetting(variable, written, f"{example}; {error}") from None
 
 
+def _folders(variable: str, written: Any) -> tuple[str, ...] | None:
+    try:
+        return read_folders(written)
+    except ValueError as error:
+        example = "on, off, or folders such as /opt/jobs, separated by commas"
+        raise BadSetting(variable, written, f"{example}; {error}") from None
+
+
 def _host(variable: str, written: Any) -> str:
     if not isinstance(written, str) or not re.fullmatch(r"[A-Za-z0-9.:%_-]+|\[[0-9A-Fa-f.:%]+\]", written):
         raise BadSetting(variable, written, "a name or address to listen on, such as 127.0.0.1, ::1 or 0.0.0.0")
@@ -256,6 +266,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "secret_key": _keys,
     "webhook_allow": _networks,
     "broker_allow": _patterns,
+    "commands": _folders,
     "trusted_proxies": _networks,
 }
 

@@ -7,13 +7,16 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from duly.channels.brokers.registry import MissingChannel
+import msgspec
+
+from duly.channels.missing import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
 from duly.decide.calendars.event_types import shipped
 from duly.decide.keys import required_fresh
 from duly.decide.own_checks import Check, CheckedChannels, OwnChecks
 from duly.decide.retry import DEFAULT, Retry
+from duly.decide.targets.commands import COMMAND
 from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.faults.store_backoff import StoreBackoff
@@ -33,7 +36,7 @@ from duly.records.results import CancelResult
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
-from duly.signals import Created, FileCreated, Observer, Opened, PassEnded, Signals, TypeNotServed
+from duly.signals import ChannelNotServed, Created, FileCreated, Observer, Opened, PassEnded, Signals, TypeNotServed
 from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
@@ -47,7 +50,15 @@ from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
 from duly.verbs.users import Users
 from duly.verbs.workers import Workers
-from duly.wiring import callers_transaction, make_channels, open_store, routes_of, sync_callers_transaction
+from duly.wiring import (
+    COMMANDS_ADVICE,
+    callers_transaction,
+    command_channel,
+    make_channels,
+    open_store,
+    routes_of,
+    sync_callers_transaction,
+)
 
 if TYPE_CHECKING:
     from duly.stores.postgres.callers_connection import SyncCallersTransaction
@@ -196,12 +207,14 @@ class Duly:
     async def _tell_never_served(self, type: str, lane: str) -> None:
         """Emits TypeNotServed, once for each type without a handler here. Not within a caller's transaction, where
         nothing else may wait."""
-        if type in self._told_not_served or lane in dict(self._handlers.routes()):
+        runs = lane == COMMAND and self.settings.commands is not None
+        if type in self._told_not_served or lane in self._handlers.lanes or runs:
             return
         if await self.workers.never_served([lane]):
             self._told_not_served.add(type)
             self._begin_to_log()
-            self._signals.emit(TypeNotServed(type))
+            unserved = ChannelNotServed(COMMAND, COMMANDS_ADVICE) if lane == COMMAND else TypeNotServed(type)
+            self._signals.emit(unserved)
 
     def _begin_to_log(self) -> None:
         """Starts logging. Not done in the constructor, because the application may configure logging after it."""
@@ -459,8 +472,13 @@ class Duly:
         """The routes of this process: a lane for each handler and each channel."""
         return {**dict(self._handlers.routes()), **routes_of(self._channels)}
 
+    def serve_commands(self, folders: Sequence[str] = ()) -> None:
+        """Run commands as well. Requests over HTTP may name the programs in these *folders*, and no others."""
+        self.settings = msgspec.structs.replace(self.settings, commands=read_settings(commands=list(folders)).commands)
+        self._channels[COMMAND] = command_channel(self.settings)
+
     def absent(self) -> list[MissingChannel]:
-        """The brokers and task queues that cannot be reached from here."""
+        """The channels that this process does not serve: brokers that it cannot reach, and commands."""
         return [channel for channel in self._channels.values() if isinstance(channel, MissingChannel)]
 
     def _new_worker(self, name: str | None, lanes: Collection[str] | None = None) -> Worker:

@@ -5,10 +5,12 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from duly.channels.brokers.registry import BROKERS, MissingChannel, make_channel
+from duly.channels.brokers.registry import BROKERS, make_channel
 from duly.channels.lazy import LazyChannel
+from duly.channels.missing import MissingChannel
 from duly.channels.python.handlers import DEADLINE
 from duly.config import Settings, redacted
+from duly.decide.targets.commands import COMMAND, TIMEOUTS
 from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.errors import BadSetting, Misuse
 from duly.extras import install
@@ -19,6 +21,12 @@ from duly.stores.statements import StoreQueries
 if TYPE_CHECKING:
     from duly.stores.postgres.callers_connection import SyncCallersTransaction
     from duly.stores.postgres.store import PostgresStore
+
+COMMAND_DEADLINE = TIMEOUTS[1] + timedelta(minutes=1)
+"""The deadline for commands: longer than any command's own, which ends an attempt first."""
+
+COMMANDS_ADVICE = "start one with `duly worker --commands`"
+"""What to do where commands wait for a worker."""
 
 WEB_DEADLINE = timedelta(minutes=6)
 """The deadline for webhooks and HTTP requests: longer than any target's own timeout, which ends an attempt first."""
@@ -60,17 +68,32 @@ def make_channels(settings: Settings, destinations: DestinationLookup) -> dict[s
         return HttpRequest(Sender(settings.webhook_allow), destinations, settings.secret_key)
 
     brokers = {name: make_channel(name, getattr(settings, f"{name}_url"), settings.broker_allow) for name in BROKERS}
-    return {WEBHOOK: LazyChannel(webhook), HTTP: LazyChannel(request), **brokers}
+    return {WEBHOOK: LazyChannel(webhook), HTTP: LazyChannel(request), COMMAND: command_channel(settings), **brokers}
+
+
+def command_channel(settings: Settings) -> Channel:
+    """The channel that runs commands, if this process was told to."""
+    if settings.commands is not None:
+        from duly.channels.command.channel import CommandChannel
+
+        return CommandChannel(settings.commands)
+    return MissingChannel(COMMAND, "runs no commands", "commands are not run", COMMANDS_ADVICE)
 
 
 def routes_of(channels: Mapping[str, Channel]) -> dict[str, Route]:
     """A lane for each channel that this process can serve."""
     web = () if find_spec("aiohttp") else (WEBHOOK, HTTP)  # without aiohttp, other workers serve them
     return {
-        name: Route(channel, WEB_DEADLINE if isinstance(channel, LazyChannel) else DEADLINE)
+        name: _route(name, channel)
         for name, channel in channels.items()
         if not isinstance(channel, MissingChannel) and (name not in web or not isinstance(channel, LazyChannel))
     }
+
+
+def _route(name: str, channel: Channel) -> Route:
+    if name == COMMAND:
+        return Route(channel, COMMAND_DEADLINE, ends_with_lease=True)
+    return Route(channel, WEB_DEADLINE if isinstance(channel, LazyChannel) else DEADLINE)
 
 
 def callers_transaction(store: Any, opened: object, given: Any) -> StoreQueries:

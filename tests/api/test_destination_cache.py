@@ -9,6 +9,7 @@ import pytest
 
 from duly import Duly
 from duly.api.access.tenancy import Tenancy, tenancy
+from duly.api.protocol.request import Caller
 from tests.api.sending import KEY
 from tests.conftest import OpenDuly
 
@@ -38,7 +39,7 @@ async def app(duly: OpenDuly) -> Duly:
 async def test_a_destination_that_is_read_before_the_commit_is_not_cached_after_it(app: Duly, change: Any) -> None:
     before = await app.destination_cache.known("default", "crm")
     own: Tenancy
-    async with tenancy(app, "default", writes=True) as own:
+    async with tenancy(app, Caller("default"), writes=True) as own:
         await change(own.targets)
         assert await app.destination_cache.known("default", "crm") == before
     assert app.destination_cache.fresh("default", "crm") is None
@@ -48,7 +49,7 @@ async def test_a_destination_that_is_read_before_the_commit_is_not_cached_after_
 async def test_a_change_that_was_rolled_back_leaves_the_destination_cached(app: Duly) -> None:
     before = await app.destination_cache.known("default", "crm")
     with suppress(Oops):
-        async with tenancy(app, "default", writes=True) as own:
+        async with tenancy(app, Caller("default"), writes=True) as own:
             await own.targets.disable("crm")
             raise Oops
     assert app.destination_cache.fresh("default", "crm") == before

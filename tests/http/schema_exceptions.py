@@ -22,6 +22,7 @@ _DAILY = {"cron": "0 9 * * *"}
 _BACKWARDS = {"start": "2030-01-02", "end": "2030-01-01"}
 _NEVER = {"rule": {"cron": "0 9 * * MON"}, "exclude": ["MON"]}
 _TWICE = {"target": {"http": {"url": "https://hooks.example/", "headers": {"X-One": "1", "x-one": "2"}}}}
+_RUNS = {"target": {"command": {"argv": ["/opt/jobs/backup"]}}}
 
 SCHEMA_EXCEPTIONS = (
     SchemaException(
@@ -78,6 +79,14 @@ SCHEMA_EXCEPTIONS = (
                 **_TWICE,
             },
             "change_user": _TWICE,
+        },
+    ),
+    SchemaException(
+        "target.command",
+        "it needs an admin key for all tenants",
+        {
+            "put_timer": {"type": "x", "after": "1h", **_RUNS},
+            **_schedule(**_RUNS),
         },
     ),
     SchemaException(

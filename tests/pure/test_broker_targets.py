@@ -38,7 +38,7 @@ def test_a_broker_target_with_options_is_an_object() -> None:
 
 
 def test_all_constructors_of_targets_are_in_one_module() -> None:
-    assert set(to.__all__) == {*WORDS, "webhook", "http"}
+    assert set(to.__all__) == {*WORDS, "webhook", "http", "command"}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import msgspec
 
 from duly.decide.retry import Retry
 from duly.decide.targets.brokers import WORDS, broker_problems
+from duly.decide.targets.commands import COMMAND, command_problems
 from duly.decide.targets.origin import HttpOrigin
 from duly.decide.targets.targets import HTTP, WEBHOOK, spec_problems
 from duly.errors import Invalid, Problem
@@ -159,8 +160,9 @@ def target_problems(target: Any, channels: Collection[str]) -> Iterator[Problem]
         yield Problem("target", f"unknown channel {channel!r:.50}; known: {known}")
     elif channel in (WEBHOOK, HTTP):
         yield from spec_problems(channel, target[channel])
-    elif channel in WORDS:
-        wrong = list(broker_problems(channel, target[channel]))
+    elif channel == COMMAND or channel in WORDS:
+        spec = target[channel]
+        wrong = list(command_problems(spec) if channel == COMMAND else broker_problems(channel, spec))
         yield from wrong
         if not wrong and isinstance(channels, HttpOrigin):
             yield from channels.problems(target)

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from duly.decide.targets.commands import COMMAND
 from duly.errors import AlreadyFired, Conflict
 from duly.records.event import TERMINAL, Event, NewEvent, Status
 from duly.records.results import PutChange
@@ -44,13 +45,18 @@ def decide_put(new: NewEvent, holder: KeyHolder, *, retried: bool) -> PutChange 
         if holder.forgotten or not new.once:
             return None
         return PutChange.UNCHANGED if new.due == event.due else PutChange.ALREADY_FIRED
-    if event.type != new.type:
+    if event.type != new.type or is_closed(new, event):
         return PutChange.REFUSED
     if has_started(event):
         return PutChange.UNCHANGED if new.quiet is None else None
     # It can be moved, so it is the same, or an older request; or somebody created it a moment ago.
     same = all(getattr(new, field) == getattr(event, field) for field in COMPARED)
     return PutChange.UNCHANGED if same or retried or new.asked is not None else None
+
+
+def is_closed(new: NewEvent, event: Event) -> bool:
+    """Whether a request over HTTP would put a timer in place of a command that code has scheduled."""
+    return event.lane == COMMAND and event.via is None and new.via is not None
 
 
 def required_fresh(added: tuple[Event, PutChange]) -> Event:
@@ -67,7 +73,12 @@ def required_fresh(added: tuple[Event, PutChange]) -> Event:
 
 
 def key_refused(new_type: str, event: Event) -> Conflict:
-    """The error for a timer of another type than the open event that has its key."""
+    """The error for a timer of another type than the open event that has its key, or one in place of a command."""
+    if event.type == new_type:
+        return Conflict(
+            f"the key {event.key!r:.60} belongs to event {event.id}, which runs a command and was made in Python or on "
+            "the command line: over HTTP, nothing of it can be changed"
+        )
     return Conflict(
         f"the key {event.key!r:.60} belongs to event {event.id}, which is {event.status} and of type "
         f"{event.type!r:.60}: a timer of type {new_type!r:.60} needs another key, or that event must be cancelled first"

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from duly.decide.targets.commands import COMMAND
 from duly.records.event import HANDLER, Event, HoldKind, Status
 from duly.records.history import Entry
 from duly.records.marks import Id, Instant
@@ -144,12 +145,16 @@ def _ready(event: Event, around: Surroundings, discreet: bool) -> Reason:
 
 def _unserved(event: Event, around: Surroundings) -> str:
     handler = event.lane.partition(":")[2] if event.lane.startswith(f"{HANDLER}:") else ""
-    who = f"has a handler for {handler!r}" if handler else f"delivers by {event.lane}"
+    who = f"has a handler for {handler!r}" if handler else _means(event.lane)
     never = f"no worker has ever served its lane, {event.lane}"
     since = (
         never if around.seen is None else f"no worker has served its lane, {event.lane}, since {_moment(around.seen)}"
     )
     return f"{since}: start a worker that {who}"
+
+
+def _means(lane: str) -> str:
+    return "runs commands, with `duly worker --commands`" if lane == COMMAND else f"delivers by {lane}"
 
 
 def _limit(around: Surroundings) -> str | None:

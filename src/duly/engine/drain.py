@@ -13,6 +13,10 @@ from duly.records.event import Event
 TOLD_EVERY_S = 5.0
 """Seconds between two reports of what a stopping worker still waits for."""
 
+COMMANDS_END_S = 2.0
+"""Seconds that commands get to end after the grace, from SIGTERM to SIGKILL: the last settlements need the rest of what
+a process manager waits."""
+
 Tell = Callable[[dict[str, int], timedelta, timedelta], None]
 """Called with how many events of each type still run, for how long the oldest has, and what is left of the grace."""
 
@@ -34,6 +38,7 @@ async def drain(executor: Executor, lookahead: Lookahead, stopping: Stopping, gr
         await stopping.unless_at_once(executor.finish_all(within, even_if_stopping=True))
     finally:
         await end_tasks(telling)
+    many += await executor.end_commands(COMMANDS_END_S)
     many += len(executor.give_back_running("the worker stopped before it ended"))
     await executor.settle_all(stopping.settling_left)
     return many

@@ -22,6 +22,7 @@ from duly.engine.tally import PassTally
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath, HandlerTransaction, Route
 from duly.records.event import Event, Outcome, Unreachable
+from duly.signals import Lost
 
 LOAD_RECHECK_S = 0.05
 """Seconds between checks of the load while waiting for it to fall: limits that set events aside also reduce it."""
@@ -169,7 +170,7 @@ class Executor:
             return
         self._stops_again, self._stops_timer = now + STOPS_RECHECK_S, None
         if ids := set(await self._store.stop_requests(self._tally.worker)):
-            self.give_back(self._pool.drop(ids), "it was cancelled before it was started")
+            self.give_back(self._pool.remove_waiting(ids), "it was cancelled before it was started")
             self._pool.stop(ids)
 
     def tell_threads_to_stop(self) -> None:
@@ -203,8 +204,18 @@ class Executor:
         self._pool.poke()
 
     def end_overdue(self) -> None:
-        """Ends the events that have run past their deadlines, as failed."""
+        """Ends the events that have run past their deadlines, as failed, and commands that have run past their leases:
+        another worker may have started them again."""
         self._pool.expire()
+        for event in self._pool.drop_ended(self._leases.has_ended):
+            self._tally.signals.emit(Lost(event, "renew"))
+
+    async def end_commands(self, within: float) -> int:
+        """Ends the commands that still run, and waits for that, *within* seconds at most: given back before, another
+        worker would start them beside what is left of them here. Returns how many there were."""
+        if many := self._pool.stop_leased():
+            await self.finish_all(within, even_if_stopping=True)
+        return many
 
     def give_back_unstarted(self, reason: str) -> list[Event]:
         """Gives the claims of events that have not started back to the store; returns the events."""

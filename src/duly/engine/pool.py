@@ -91,12 +91,28 @@ class Pool:
         oldest = max((now - running.expires + running.deadline_s for running in self.running), default=0.0)
         return dict(Counter(running.event.type for running in self.running)), oldest
 
-    def drop(self, ids: Container[str]) -> list[Event]:
+    def remove_waiting(self, ids: Container[str]) -> list[Event]:
         """Removes the events with these ids that have not started; returns the removed ones."""
-        dropped = [event for event in self._fair_queue if event.id in ids]
-        for event in dropped:
+        removed = [event for event in self._fair_queue if event.id in ids]
+        for event in removed:
             self._fair_queue.remove(event)
-        return dropped
+        return removed
+
+    def drop(self, ids: Container[str]) -> list[Event]:
+        """Drops the events with these ids, whose leases are lost: those that have not started, and those whose
+        deliveries end with the lease."""
+        return [*self.remove_waiting(ids), *self._end_leased(lambda event: event.id in ids)]
+
+    def drop_ended(self, has_ended: Callable[[Event], bool]) -> list[Event]:
+        """Drops the running events whose leases have ended by this worker's own clock, and whose deliveries end with
+        the lease: the store may be out of reach."""
+        return self._end_leased(has_ended)
+
+    def _end_leased(self, chosen: Callable[[Event], bool]) -> list[Event]:
+        ended = [one for one in self.running if one.route.ends_with_lease and chosen(one.event)]
+        for running in ended:
+            self._take_away(running, None)
+        return [running.event for running in ended]
 
     def take_waiting(self) -> list[Event]:
         """Removes the events that have not started, and returns them to be given back."""
@@ -128,6 +144,13 @@ class Pool:
             elif not running.stopped:
                 running.stopped = True
                 running.task.cancel()
+
+    def stop_leased(self) -> int:
+        """Asks the running events to stop whose deliveries must have ended before they are given back; returns how many
+        there are."""
+        leased = {running.event.id for running in self.running if running.route.ends_with_lease}
+        self.stop(leased)
+        return len(leased)
 
     def tell_threads_to_stop(self) -> None:
         """Lets the handlers that run in threads see that the worker stops."""

@@ -75,6 +75,9 @@ class Route(NamedTuple):
     channel: Channel
     deadline: timedelta
     transactional: bool = False  # whether the channel has ``deliver_in`` and shares the settlement's transaction
+    ends_with_lease: bool = (
+        False  # whether a delivery is ended when its lease is lost, and has ended before it is given back
+    )
 
 
 class DestinationLookup(Protocol):

@@ -17,7 +17,7 @@ class DeadLetter(NamedTuple):
     id: str
     version: int
     via: str | None = None  # how it was put: see decide/targets/origin.py
-    target_json: str | None = None  # only of events that were put over HTTP
+    target_json: str | None = None  # only of events that were put over HTTP, and of commands
     keyless: bool = False  # whether a later event took its key
 
 

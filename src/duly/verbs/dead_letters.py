@@ -3,12 +3,12 @@ whole transactions; the next call continues with the rest."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from duly.decide.lifecycle import LONGEST_WAIT
-from duly.decide.targets.origin import closed
+from duly.decide.targets.origin import closed, starts_no_command
 from duly.errors import Invalid, Problem
 from duly.ports import DeadLetter, DeadLetterStore
 from duly.records.results import Discarded, Replayed
@@ -50,12 +50,13 @@ async def replay_all(
 ) -> tuple[Replayed, Place | None]:
     """Replays dead letters. With a *gap*, each becomes ready that long after the one before it; the times are stored,
     so no process has to wait for them. Returns the place to continue from if *extent* ended the call. Dead letters that
-    came over HTTP are left alone if their channel is not among *channels*."""
+    came over HTTP are left alone if their channel is not among *channels*; so are commands that a request may not
+    start."""
     if gap is not None and extent.begun is None:
         await _refuse_endless(store, spec, gap, extent.limit)
     done, walk, pace = Replayed(), _Walk(store, spec, extent), _Pace(store, gap, extent.begun)
     async for letters in walk.chunks():
-        allowed = [letter for letter in letters if not closed(letter.via, _target(letter), channels)]
+        allowed = [letter for letter in letters if _may_start(letter, channels)]
         back = await _replay(store, allowed, await pace.next(len(allowed)), by) if allowed else {}
         done = Replayed(
             events=done.events + len(back),
@@ -92,8 +93,9 @@ async def discard_all(
     return done, walk.rest
 
 
-def _target(letter: DeadLetter) -> Any:
-    return None if letter.target_json is None else msgspec.json.decode(letter.target_json)
+def _may_start(letter: DeadLetter, channels: Collection[str]) -> bool:
+    target = None if letter.target_json is None else msgspec.json.decode(letter.target_json)
+    return not starts_no_command(target, channels) and not closed(letter.via, target, channels)
 
 
 class _Walk:

@@ -10,7 +10,7 @@ import msgspec
 from duly.decide.checks import MOST_LISTED, check_id, check_page, is_id, name_problems
 from duly.decide.error_text import storable
 from duly.decide.lifecycle import step
-from duly.decide.targets.origin import closed
+from duly.decide.targets.origin import closed, refuse_act
 from duly.decide.targets.rates import read_rate
 from duly.decide.why import Why, could_begin, why
 from duly.engine.series.heads import continued_by, plan_next
@@ -169,6 +169,7 @@ class Events:
         due, here = due.astimezone(UTC), self._within(transaction)
         async with here._locked(id, tenant) as (tx, event):
             step(event.status, "reschedule", f"event {id}")
+            refuse_act(event.target, self._channels, f"event {id}")
             if event.attempts or event.interruptions:
                 raise Conflict(
                     f"cannot reschedule event {id}: it was already tried {event.attempts} times; cancel it instead"
@@ -188,6 +189,7 @@ class Events:
         here = self._within(transaction)
         async with here._locked(id, tenant) as (tx, event):
             status = step(event.status, "replay", f"event {id}")
+            refuse_act(event.target, self._channels, f"event {id}")
             if problems := closed(event.via, event.target, self._channels):
                 raise Invalid(problems)
             if event.expires_at is not None and await tx.now() > event.expires_at:

@@ -14,7 +14,7 @@ from duly.decide.retry import DEFAULT, Retry
 from duly.decide.series.due_head import ITS_TURN, event_of, occurrence_of
 from duly.decide.series.edits import passed_over
 from duly.decide.series.preview import Preview, never, preview, preview_of, range_problems, table_of
-from duly.decide.targets.origin import closed
+from duly.decide.targets.origin import START, closed, refuse_act, refuse_edit, via_of
 from duly.engine.series.heads import is_limited, plan_next
 from duly.engine.series.holds import PASSED, SKIP, Overtaken, let_go, lock_head, pause, resume, told
 from duly.engine.series.passed_over import in_words, move_by_hand
@@ -179,6 +179,8 @@ class Schedules(ScheduleImports):
         here = self._within(transaction)
         async with here._locked(name, tenant) as (tx, schedule, head):
             over = None
+            if passed != SKIP:
+                self._refuse_act(schedule, "fire what a pause has passed over")
             if not schedule.enabled:
                 enabled = msgspec.structs.replace(
                     schedule, enabled=True, halted=None, halt_kind=None, paused_since=None
@@ -206,6 +208,7 @@ class Schedules(ScheduleImports):
         due, here = due.astimezone(UTC), self._within(transaction)
         async with here._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
+            self._refuse_act(schedule)
             due, behind = await move_by_hand(tx, schedule.as_series, head, due, storable(by))
             detail = f"due {write_instant(head.due)} → {write_instant(due)}{in_words(behind)}"
             await tx.change(msgspec.structs.replace(head, due=due), "rescheduled", storable(by), detail)
@@ -255,6 +258,8 @@ class Schedules(ScheduleImports):
             raise Invalid(problems)
         async with self._within(transaction)._locked(name, tenant, head=False) as (tx, schedule, _):
             self._refuse_closed(schedule)
+            if isinstance(written, str) and written != schedule.payload_json:
+                refuse_edit(schedule.via, schedule.target, via_of(self._channels), f"schedule {name!r:.60}")
             id = new_id()
             event = _beside(schedule, id, f"trigger:{id}", correlation_id=correlation_id)
             if isinstance(written, str):
@@ -308,9 +313,14 @@ class Schedules(ScheduleImports):
         return Backfilled(label, made, len(events) - len(made), _instants(one for one in events if one.id in done))
 
     def _refuse_closed(self, schedule: Schedule) -> None:
-        """Refuses to fire outside the rule if requests may not send to the schedule's target any more."""
+        """Refuses to fire outside the rule if requests may not send to the schedule's target any more, or this one may
+        not start its command."""
+        self._refuse_act(schedule)
         if problems := closed(schedule.via, schedule.target, self._channels):
             raise Invalid(problems)
+
+    def _refuse_act(self, schedule: Schedule, act: str = START) -> None:
+        refuse_act(schedule.target, self._channels, f"schedule {schedule.name!r:.60}", act)
 
     async def _plant(
         self, tx: ScheduleTransaction, schedule: Schedule, events: builtins.list[NewEvent], why: str
@@ -390,6 +400,7 @@ class Schedules(ScheduleImports):
         Raises Stale unless the schedule has the *expected* tag."""
         async with self._within(transaction)._locked(name, tenant) as (tx, schedule, _head):
             check_tag(f"schedule {name!r}", schedule.tag, expected)
+            self._refuse_act(schedule, "delete it")
             if dependents := await tx.dependents(tenant, name):
                 depend = "depends" if len(dependents) == 1 else "depend"
                 raise Conflict(f"cannot delete schedule {name!r}: {', '.join(dependents[:5])} {depend} on it")

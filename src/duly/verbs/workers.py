@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from duly.decide.targets.commands import COMMAND
 from duly.decide.why import Surroundings
 from duly.decide.workers import LaneLoad, lanes_told, last_served, served_lanes, serves, with_states
 from duly.errors import StoreError
@@ -28,6 +29,7 @@ ASKED_EVERY_S = 5.0
 """Seconds between two questions whether lanes have been served that were not served before."""
 
 NEVER_SERVED = "no worker has served the type {!r} yet: it waits until one runs whose app has a handler for it"
+NEVER_RUN = "no worker has run a command yet: it waits until one runs with --commands"
 
 
 class UnservedLane(NamedTuple):
@@ -84,22 +86,25 @@ class Workers:
     @for_doors
     @reads
     async def warnings(self, lanes: Iterable[str]) -> tuple[str, ...]:
-        """A warning for each handler's lane among these that no worker has ever served."""
-        return tuple(map(NEVER_SERVED.format, await self.never_served(lanes)))
+        """A warning for each lane of handlers or commands among these that no worker has ever served."""
+        return tuple(
+            NEVER_RUN if lane == COMMAND else NEVER_SERVED.format(lane.partition(":")[2])
+            for lane in await self.never_served(lanes)
+        )
 
     @for_doors
     @reads
     async def never_served(self, lanes: Iterable[str]) -> builtins.list[str]:
-        """The types of the handlers' lanes among these that no worker has ever served. Lanes that were served are
+        """The lanes of handlers and commands among these that no worker has ever served. Lanes that were served are
         remembered, and the database is asked for others at most once in ASKED_EVERY_S. An outage is no reason to
         fail."""
-        handled = {lane for lane in lanes if lane.startswith(f"{HANDLER}:")}
+        handled = {lane for lane in lanes if lane.startswith(f"{HANDLER}:") or lane == COMMAND}
         if not handled <= self._ever_served and time.monotonic() - self._asked >= ASKED_EVERY_S:
             with contextlib.suppress(StoreError):
                 remembered = await self._store.remembered_lanes()
                 self._ever_served |= last_served(await self._store.workers(), remembered).keys()
                 self._asked = time.monotonic()
-        return [lane.partition(":")[2] for lane in sorted(handled - self._ever_served)]
+        return sorted(handled - self._ever_served)
 
     @for_doors
     @reads

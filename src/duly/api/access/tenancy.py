@@ -4,14 +4,17 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from duly.decide.planning import plan
+from duly.decide.targets.command_allow import CommandAllow
 from duly.decide.targets.origin import OVER_HTTP, HttpOrigin
 from duly.duly import Duly
 from duly.engine.destinations.target_references import Key, key_of, missing
 from duly.engine.schedule import add_events, put_events
 from duly.ids import new_ids
 from duly.ports import Added, Store
+from duly.records.api_key import Scope
 from duly.records.event import NewEvent, Timer
 from duly.verbs.event_types import SettingVerbs
 from duly.verbs.events import Events
@@ -22,6 +25,9 @@ from duly.verbs.transactions import no_transaction
 from duly.verbs.users import Users
 from duly.verbs.workers import Workers
 
+if TYPE_CHECKING:
+    from duly.api.protocol.request import Caller
+
 MOST_RELEASED = 10_000
 """Events that a request that enables a target releases itself; workers release the rest."""
 
@@ -30,9 +36,11 @@ class Tenancy:
     """The verbs of one request. Each verb still names the tenant: that is the first lock. The store, which is confined
     to that tenant, is the second."""
 
-    def __init__(self, duly: Duly, store: Store, tenant: str) -> None:
-        self.duly, self._store, self.tenant = duly, store, tenant
-        self.channels = HttpOrigin(duly.channels, duly.settings.broker_allow, tenant)
+    def __init__(self, duly: Duly, store: Store, caller: "Caller") -> None:
+        self.duly, self._store, self.tenant = duly, store, caller.tenant
+        is_admin = caller.scope is Scope.ADMIN
+        commands = CommandAllow(duly.settings.commands or (), is_admin and caller.all_tenants is True, is_admin)
+        self.channels = HttpOrigin(duly.channels, duly.settings.broker_allow, caller.tenant, commands)
         self._committed: list[Callable[[], None]] = []
 
     @cached_property
@@ -99,8 +107,8 @@ class Tenancy:
 
 
 @asynccontextmanager
-async def tenancy(duly: Duly, tenant: str, *, writes: bool, one_statement: bool = False) -> AsyncIterator[Tenancy]:
-    async with duly.store.tenant_session(tenant, writes=writes, one_statement=one_statement) as store:
-        own = Tenancy(duly, store, tenant)
+async def tenancy(duly: Duly, caller: "Caller", *, writes: bool, one_statement: bool = False) -> AsyncIterator[Tenancy]:
+    async with duly.store.tenant_session(caller.tenant, writes=writes, one_statement=one_statement) as store:
+        own = Tenancy(duly, store, caller)
         yield own
     own.committed()

@@ -33,7 +33,7 @@ from duly.api.description.schema_words import (
     whole,
     zone,
 )
-from duly.api.description.target_schemas import new_target, target
+from duly.api.description.target_schemas import calendar_target, new_target, target
 from duly.decide.calendars.type_settings import DEFAULT, LANGUAGE_TAG, LONGEST_TEXT, MOST_TEXTS, TEXT_FIELDS
 from duly.decide.calendars.users import LONGEST_NAME
 from duly.decide.checks import LONGEST_RETRY, MAX_ATTEMPTS, MOST_LISTED
@@ -80,7 +80,7 @@ _user: Mapping[str, Schema] = {
     "anniversary": maybe(a_date),
     "delivery_time": maybe(a_time),
     "leap": maybe(choice(*LEAPS)),
-    "target": maybe(target),
+    "target": maybe(calendar_target),
     "attributes": maybe({"type": "object", "description": "Attributes for your own event types; at most 64 KB"}),
 }
 
@@ -175,7 +175,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "TypeChanges": taken(
         {
             "texts": _texts,
-            "target": maybe(target),
+            "target": maybe(calendar_target),
             **{
                 field: {"description": "Read-only; ignored in requests"}
                 for field in TYPE_SETTINGS_JSON.types

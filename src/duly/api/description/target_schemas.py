@@ -18,6 +18,9 @@ from duly.api.description.schema_words import (
     whole,
 )
 from duly.decide.targets.brokers import CELERY, KAFKA, LONGEST, NATS, RABBITMQ, REDIS, WORDS
+from duly.decide.targets.commands import COMMAND, MOST_ARGUMENTS
+from duly.decide.targets.commands import LONGEST as LONGEST_ARGUMENT
+from duly.decide.targets.commands import TIMEOUTS as COMMAND_TIMEOUTS
 from duly.decide.targets.secrets import LEAST, MOST, PREFIX
 from duly.decide.targets.targets import (
     FORMATS,
@@ -128,6 +131,24 @@ def _broker(channel: str) -> Schema:
     return {"anyOf": [place, *spelled_out]}
 
 
+_argument: Schema = {"type": "string", "maxLength": LONGEST_ARGUMENT, "pattern": "^[^\\x00]*$"}
+_command: Schema = taken(
+    {
+        "argv": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_ARGUMENTS,
+            "items": _argument,
+            "description": "A program in a folder of the server's DULY_COMMANDS, and its arguments",
+            "examples": [["/opt/jobs/backup", "--all"]],
+        },
+        "stdin": {"type": "string", "description": "Text on its standard input; without it, the payload as JSON"},
+        "timeout": span(*COMMAND_TIMEOUTS),
+    },
+    "argv",
+    description="A command that workers run; only for admin keys of all tenants, and where DULY_COMMANDS permits it",
+)
+
 _CHANNELS: Mapping[str, Schema] = {
     WEBHOOK: {
         "anyOf": [
@@ -152,15 +173,23 @@ _CHANNELS: Mapping[str, Schema] = {
             taken({"target": stored, "body": anything}, "target"),
         ]
     },
+    COMMAND: _command,
     **{channel: _broker(channel) for channel in WORDS},
 }
+
+_ALLOWED = "Target: one channel, such as a webhook, with its settings. Brokers can be used only where the server's "
 
 target: Schema = taken(
     _CHANNELS,
     minProperties=1,
     maxProperties=1,
-    description="Target: one channel, such as a webhook, with its settings. Brokers can be used only where "
-    "the server's DULY_BROKER_ALLOW permits it",
+    description=f"{_ALLOWED}DULY_BROKER_ALLOW permits it, and commands where DULY_COMMANDS does",
+)
+calendar_target: Schema = taken(
+    {channel: schema for channel, schema in _CHANNELS.items() if channel != COMMAND},
+    minProperties=1,
+    maxProperties=1,
+    description=f"{_ALLOWED}DULY_BROKER_ALLOW permits it",
 )
 
 _put: Mapping[str, Schema] = each_maybe({"format": _format, "timeout": timeout, "secret": secret})

@@ -126,7 +126,7 @@ class RequestHandler:
             one_statement = operation.one_statement and key is None and not asked.problems
             async with (
                 self._turn(caller, key),
-                tenancy(self.duly, caller.tenant, writes=operation.writes, one_statement=one_statement) as own,
+                tenancy(self.duly, caller, writes=operation.writes, one_statement=one_statement) as own,
             ):
                 ask = ApiRequest(request, caller, own, asked.said, asked.query)
                 with together(asked.problems, {}):

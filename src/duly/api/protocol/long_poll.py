@@ -83,7 +83,7 @@ async def _wait(ask: ApiRequest, answer: ApiResponse, seconds: float, waiting: L
     over = False
     while not await ask.request.is_disconnected():
         try:
-            async with tenancy(ask.own.duly, ask.tenant, writes=False) as own:
+            async with tenancy(ask.own.duly, ask.caller, writes=False) as own:
                 event = await own.events.get(id, tenant=ask.tenant)
         except DulyError:
             return answer

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from duly.channels.brokers.channel import BrokerChannel, BrokerClient, BrokerConnection, BrokerMessage
 from duly.channels.http.payload_format import BODY_FORMATS, facts_of
+from duly.channels.missing import MissingChannel
 from duly.decide.targets.broker_allow import BrokerAllow
 from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
 from duly.extras import install
-from duly.records.event import Event, Outcome, Unreachable
+from duly.records.event import Event
 
 
 class Broker(NamedTuple):
@@ -31,24 +32,13 @@ BROKERS = {  # by the name of the extra to install
 CLOSED = BrokerAllow()
 
 
-class MissingChannel:
-    """A channel that this worker cannot serve, but others may: its URL is not set here, or its library is not
-    installed."""
-
-    def __init__(self, name: str, url: str | None) -> None:
-        self.name = name
-        variable = f"DULY_{name.upper()}_URL"
-        self.lack = f"{variable} is not set" if url is None else f"{BROKERS[name].library} is not installed"
-        self.advice = f"set {variable}" if url is None else install(name)
-
-    async def deliver(self, event: Event) -> Outcome:
-        return Unreachable(f"this worker cannot reach {BROKERS[self.name].title}: {self.advice}")
-
-
 def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> BrokerChannel | MissingChannel:
     """The channel of a broker. *allow* limits the addresses of events that were scheduled over HTTP."""
     if url is None or find_spec(BROKERS[name].library) is None:
-        return MissingChannel(name, url)
+        variable = f"DULY_{name.upper()}_URL"
+        lack = f"{variable} is not set" if url is None else f"{BROKERS[name].library} is not installed"
+        advice = f"set {variable}" if url is None else install(name)
+        return MissingChannel(name, f"cannot reach {BROKERS[name].title}", lack, advice)
     write = write_task if name == CELERY else write_message
 
     def closed(event: Event, where: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import apsw
 
 from duly.cli.doctor.check_result import FAIL, OK, WARN, CheckResult
+from duly.cli.doctor.command_checks import commands
 from duly.cli.doctor.row_checks import rows
 from duly.cli.doctor.service_checks import at_work, halted, unserved
 from duly.cli.doctor.target_checks import engines, targets, webhooks
@@ -180,6 +181,8 @@ async def _events(duly: Duly, served: set[str], urgent: str) -> AsyncIterator[Ch
     for finding in webhooks(duly, waiting):
         yield finding
     async for finding in engines(duly, waiting):
+        yield finding
+    async for finding in commands(duly, waiting):
         yield finding
     handled = [row for row in waiting if row[0] not in SENT]
     for lane, _, count, oldest in handled:

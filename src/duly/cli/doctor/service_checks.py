@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from duly.cli.doctor.check_result import OK, WARN, CheckResult
 from duly.cli.output import brief, counted
 from duly.cli.processes.capabilities import SENT
+from duly.decide.targets.commands import COMMAND
 from duly.duly import Duly
 from duly.records.event import HANDLER
 from duly.records.workers.worker import WorkerState
@@ -58,6 +59,8 @@ def _start(lane: str) -> str:
     type = lane.removeprefix(f"{HANDLER}:")
     if type != lane:
         return f"start a worker whose app has a handler for {type!r}: `duly worker --app MODULE`; or cancel the events"
+    if lane == COMMAND:
+        return "start a worker that runs commands: `duly worker --commands`; or cancel the events"
     return f"start a worker that can send to {SENT.get(lane, lane)}: `duly worker`; or cancel the events"
 
 

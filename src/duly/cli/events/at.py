@@ -47,7 +47,8 @@ def at(
 ) -> None:
     """Schedule one event.
 
-    It is stored durably when the command returns. Without --webhook, --to or --target, a Python handler runs it.
+    It is stored durably when the command returns. Without --webhook, --to, --command or --target, a Python handler runs
+    it.
     """
     spans = given_spans(TIMER_SPANS, what)
     if not when and "quiet" not in spans:

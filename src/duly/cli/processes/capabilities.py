@@ -3,6 +3,8 @@
 from duly.channels.brokers.registry import BROKERS
 from duly.cli.output import counted
 from duly.decide.targets.broker_allow import SETTING
+from duly.decide.targets.command_allow import SETTING as COMMANDS_SETTING
+from duly.decide.targets.commands import COMMAND
 from duly.decide.targets.targets import HTTP, WEBHOOK
 from duly.duly import Duly
 from duly.extras import install
@@ -12,7 +14,7 @@ INSTALL = install("webhooks")
 """The command that installs the libraries for webhooks and HTTP requests."""
 
 REQUESTS = {WEBHOOK: "webhooks", HTTP: "HTTP requests"}
-SENT = {**REQUESTS, **{name: engine.title for name, engine in BROKERS.items()}}
+SENT = {**REQUESTS, COMMAND: "commands", **{name: engine.title for name, engine in BROKERS.items()}}
 """The display name of each channel."""
 
 
@@ -29,6 +31,16 @@ def open_brokers(duly: Duly) -> str | None:
         return f"opened to tenants by {SETTING}: {allow}"
     known = any(getattr(duly.settings, f"{name}_url") for name in BROKERS)
     return f"requests may not name brokers; {SETTING} opens broker addresses to tenants" if known else None
+
+
+def open_programs(duly: Duly) -> str | None:
+    """The folders whose programs requests over HTTP may name, in words; None if no commands are run here."""
+    folders = duly.settings.commands
+    if folders is None:
+        return None
+    if folders:
+        return f"commands in {', '.join(folders)} are open to admin keys of all tenants"
+    return f"requests may name no commands; {COMMANDS_SETTING}=/folder opens its programs to admin keys of all tenants"
 
 
 def served(duly: Duly) -> str:

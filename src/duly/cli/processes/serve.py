@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from duly.cli.invocation import Hidden
 from duly.cli.output import note
-from duly.cli.processes.capabilities import open_brokers
+from duly.cli.processes.capabilities import open_brokers, open_programs
 from duly.cli.processes.run_to_end import freeze_loaded_objects, run_to_its_end
 from duly.cli.processes.worker import AS_IT_IS, WorkerOptions, in_this_manner, tell_what_is_served
 from duly.config import Settings, read_settings
@@ -87,6 +87,8 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
     with _stopped_by_signals(duly, server):
         note(f"Duly serves {address_of(listening)}; documentation: {address_of(listening)}/docs")
         if (told := open_brokers(duly)) is not None:
+            note(f"Over HTTP: {told}")
+        if (told := open_programs(duly)) is not None:
             note(f"Over HTTP: {told}")
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         serving.add_done_callback(lambda _: duly.stop())

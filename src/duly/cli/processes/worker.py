@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -41,6 +41,14 @@ class WorkerOptions:
 
     concurrency: Annotated[
         int | None, Parameter(help="Events to run at once in each process (default: DULY_CONCURRENCY, or 100)")
+    ] = None
+    commands: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Run commands too; requests over HTTP may name the programs in these folders, if any",
+            metavar="[FOLDER…]",
+            consume_multiple=True,
+        ),
     ] = None
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Also log every completed event")] = False
 
@@ -157,6 +165,8 @@ def ready_to_work(invocation: Invocation, options: WorkerOptions) -> Duly:
 def in_this_manner(duly: Duly, options: WorkerOptions) -> Duly:
     if options.concurrency is not None:
         duly.settings = msgspec.structs.replace(duly.settings, concurrency=_checked(options.concurrency))
+    if options.commands is not None:
+        duly.serve_commands(_folders(options.commands))
     configure_logging(duly.settings.log_format, logging.DEBUG if options.verbose else logging.INFO)
     raise_file_limit()
     return duly
@@ -175,13 +185,22 @@ def _checked(concurrency: int) -> int:
         raise Misuse(f"--concurrency {concurrency} cannot be used: expected {error.allowed}") from None
 
 
+def _folders(given: Sequence[str]) -> list[str]:
+    try:
+        return list(read_settings(commands=list(given)).commands or ())
+    except BadSetting as error:
+        raise Misuse(f"--commands {' '.join(given)} cannot be used: expected {error.allowed}") from None
+
+
 def _same_again(invocation: Invocation, options: WorkerOptions) -> list[str]:
     """The command line of a child process, with the same options."""
     command = [sys.executable, "-m", "duly", "worker"]
     for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", options.concurrency)):
         if value is not None:
             command += [option, str(value)]
-    return [*command, "--verbose"] if options.verbose else command
+    if options.verbose:
+        command.append("--verbose")
+    return command if options.commands is None else [*command, "--commands", *options.commands]
 
 
 def _refuse_memory(duly: Duly) -> None:

@@ -13,6 +13,7 @@ from duly.decide.checks import target_problems, write_json
 from duly.decide.error_text import describe
 from duly.decide.own_checks import checks_of
 from duly.decide.series.due_head import occurrence_of
+from duly.decide.targets.commands import calendar_problems
 from duly.decide.targets.origin import door_of
 from duly.errors import Invalid, Problem
 from duly.records.calendar.type_settings import TypeSettings
@@ -96,7 +97,7 @@ def _series(
     where = None if target is None else write_json(target, f"{type.name}.target")
     problems = [problem for problem in (payload, where) if isinstance(problem, Problem)]
     if not isinstance(where, Problem):
-        wrong = target_problems(target, door_of(via, channels))
+        wrong = [*target_problems(target, door_of(via, channels)), *calendar_problems("target", target)]
         problems += [problem._replace(path=f"{type.name}.target") for problem in wrong]
     if problems:
         raise Invalid(problems)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.decide.checks import target_problems, write_json
+from duly.decide.targets.commands import calendar_problems
 from duly.decide.targets.origin import via_of
 from duly.errors import Invalid, Problem
 from duly.records.calendar.type_settings import NO_TEXTS, TypeSettings
@@ -121,7 +122,7 @@ def changed_settings(
         if isinstance(written, Problem):
             problems.append(written)
         else:
-            problems += target_problems(target, channels)
+            problems += [*target_problems(target, channels), *calendar_problems("target", target)]
             anew |= {"target_json": written, "via": None if target is None else via_of(channels)}
     if problems:
         raise Invalid(problems)

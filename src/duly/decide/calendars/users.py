@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from duly.decide.checks import name_problems, no_such_day, target_problems, write_json
+from duly.decide.targets.commands import calendar_problems
 from duly.decide.targets.origin import via_of
 from duly.errors import Invalid, Problem
 from duly.records.user import User
@@ -132,7 +133,7 @@ def _read(fields: Mapping[str, Any], channels: Collection[str], problems: list[P
                 values[_STORED.get(field, field)] = value
     if "target" in fields:
         target = fields["target"]
-        problems += target_problems(target, channels)
+        problems += [*target_problems(target, channels), *calendar_problems("target", target)]
         values["via"] = None if target is None else via_of(channels)
     return values
 

@@ -13,7 +13,7 @@ from duly.decide.own_checks import checks_of
 from duly.decide.retry import DEFAULT, Retry, retry_text
 from duly.decide.series.due_head import kept, occurrence_of
 from duly.decide.series.edits import is_owed, put_into_the_past, still_owed, superseded, together
-from duly.decide.targets.origin import via_of
+from duly.decide.targets.origin import refuse_edit, via_of
 from duly.decide.targets.targets import named
 from duly.engine.destinations.target_references import missing, target_missing
 from duly.engine.series.heads import HALTED_BY_PAUSE, plant_next
@@ -129,6 +129,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         return None  # the schedule was deleted, or its head claimed, meanwhile
     [stored] = locked
     check_tag(f"schedule {stored.name!r}", stored.tag, asked.expected)
+    refuse_edit(stored.via, stored.target, asked.schedule.via, f"schedule {stored.name!r:.60}")
     now = await tx.now()
     old_rule = _readable(stored)
     same = old_rule is not None and asked.rule.same_as(old_rule)
