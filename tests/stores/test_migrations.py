@@ -90,6 +90,18 @@ async def test_migrating_twice_changes_nothing(empty_url: str) -> None:
         await store.close()
 
 
+async def test_no_trigger_of_events_runs_before_an_update(postgres_url: str) -> None:
+    """It would lock each row first, in every update, and write a record of that."""
+    store = store_on(postgres_url)
+    await store.open(migrate=True)
+    try:
+        # The bits of tgtype: 2 BEFORE, 16 UPDATE.
+        before = "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'duly.events'::regclass AND tgtype & 18 = 18"
+        assert await ask(store, before) == 0
+    finally:
+        await store.close()
+
+
 async def test_a_migration_says_what_it_applied(empty_url: str) -> None:
     store = store_on(empty_url)
     await store.connect()
