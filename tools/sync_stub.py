@@ -23,6 +23,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 STUB = SOURCE / "duly/sync.pyi"
 HEADER = '"""What ``sync.py`` offers, for type checkers. Written by ``make stubs`` from the asynchronous verbs."""'
 DOCSTRING_WIDTH = 108  # characters: the formatter's line length, without the indentation and the quotes
+MAKERS = ("__init__", "_bind")  # the functions of Duly and Client that make the groups
 KEPT_DECORATORS = {"property", "contextmanager"}
 SPECIAL = {"__init__", "__enter__", "__exit__", "__aenter__", "__aexit__"}
 
@@ -87,10 +88,11 @@ def stub() -> str:
 
 def groups(where: Module, owner: str, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[Module, str]]]:
     """The classes of the groups, by name, read from assignments such as ``self.events = Events(…)``."""
-    [init] = [one for one in _functions(where.find(owner)) if one.name == "__init__"]
+    makers = [one for one in _functions(where.find(owner)) if one.name in MAKERS]
     made = {
         node.targets[0].attr: node.value.func.id
-        for node in init.body
+        for maker in makers
+        for node in maker.body
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Attribute)
         and isinstance(node.value, ast.Call)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -12,13 +12,14 @@ import msgspec
 from duly.channels.missing import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
-from duly.decide.calendars.event_types import shipped
+from duly.decide.calendars.event_types import EventType, shipped
 from duly.decide.keys import required_fresh
 from duly.decide.own_checks import Check, CheckedChannels, OwnChecks
 from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.commands import COMMAND
 from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
+from duly.engine.fairness.limits import Unlimited
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.schedule import add_timers, put_timer
 from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
@@ -26,6 +27,7 @@ from duly.engine.series.follow_settings import follow_for_a_while, follow_settin
 from duly.engine.series.put_schedule import ScheduleDraft, checked
 from duly.engine.series.put_users import Calendars
 from duly.engine.stopping import signal_handlers
+from duly.engine.tick import run_what_is_ready
 from duly.engine.upkeep import nothing_to_follow
 from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
@@ -63,6 +65,7 @@ from duly.wiring import (
 if TYPE_CHECKING:
     from duly.stores.postgres.callers_connection import SyncCallersTransaction
     from duly.sync import Sync
+    from duly.wiring import AnyStore
 
 CLOSING_LIMIT_S = 1.0
 """Seconds for all channels to close their connections: a broker that does not answer must not delay the exit."""
@@ -90,6 +93,7 @@ class Duly:
         self.settings = settings or read_settings(database_url=database_url, **_known(overrides))
         self._handlers = Handlers(lambda: self.settings.concurrency)
         self._code_schedules = CodeSchedules()
+        self._own_checks = OwnChecks()
         self._migrate = migrate
         self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
@@ -99,12 +103,15 @@ class Duly:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._sync: Sync | None = None
-        self.store = self._opens = open_store(self.settings, clock)
+        self._bind(open_store(self.settings, clock), shipped(), channels or {})
+
+    def _bind(self, store: "AnyStore", types: Collection[EventType], channels: Mapping[str, Channel]) -> None:
+        """Joins the verbs to a store, and to the channels of the settings with *channels* in their places."""
+        self.store = self._opens = store
         self.store.on_created = self._tell_created
         self.destination_cache = DestinationCache(self.store)
-        self._own_checks = OwnChecks()
         self._channels = CheckedChannels(
-            {**make_channels(self.settings, self.destination_cache), **(channels or {})}, self._own_checks
+            {**make_channels(self.settings, self.destination_cache), **channels}, self._own_checks
         )
         self.events = Events(self.store, transaction_of=self.transaction_of)
         self.targets = Targets(
@@ -115,7 +122,7 @@ class Duly:
             transaction_of=self.transaction_of,
         )
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
-        self.event_types = SettableEventTypes(shipped(), self.store, self.transaction_of)
+        self.event_types = SettableEventTypes(types, self.store, self.transaction_of)
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels, self._handlers.lanes)
         self.event_types.plan_with(self.calendars)
         self.users = Users(self.store, self.calendars, self.transaction_of)
@@ -457,6 +464,37 @@ class Duly:
         """The file of a SQLite database, or ``:memory:``; None on PostgreSQL."""
         return self._opens.path if isinstance(self._opens, SqliteStore) else None
 
+    @contextlib.contextmanager
+    def rebound(self, store: "AnyStore", settings: Settings, channels: Mapping[str, Channel]) -> Iterator[None]:
+        """Another database and other channels within this context: ``duly.testing`` puts a test's own in their places.
+        What is registered meanwhile is forgotten at the end."""
+        if self._opened:
+            raise Misuse("this Duly is open: rebind it before it is opened")
+        before = dict(vars(self))
+        self.settings, self._told_not_served = settings, set()
+        self._handlers, self._code_schedules = self._handlers.copy(), self._code_schedules.copy()
+        self._own_checks, self._signals = self._own_checks.copy(), self._signals.copy()
+        self._bind(store, [*self.event_types], channels)
+        try:
+            yield
+        finally:
+            left_open = self._opened
+            vars(self).update(before, _sync=self._sync)
+            if left_open:
+                raise Misuse(
+                    "this Duly was left open: end `async with duly:` or `with duly.sync:` before the test ends"
+                )
+
+    @contextlib.asynccontextmanager
+    async def by_hand(self) -> AsyncIterator[Callable[[datetime], Awaitable[datetime | None]]]:
+        """A worker that works only when it is called, until nothing is ready any more, and then tells when more will
+        be. ``duly.testing`` calls it each time it has moved the clock, with the time that it shows."""
+        async with self:
+            await self._put_declared()
+            await follow_for_a_while(self.store, self.calendars)
+            async with self._new_worker(None, unlimited=True).by_hand() as loop:
+                yield partial(run_what_is_ready, loop, self.store)
+
     def lend(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
         return self.store.lend()
 
@@ -481,7 +519,7 @@ class Duly:
         """The channels that this process does not serve: brokers that it cannot reach, and commands."""
         return [channel for channel in self._channels.values() if isinstance(channel, MissingChannel)]
 
-    def _new_worker(self, name: str | None, lanes: Collection[str] | None = None) -> Worker:
+    def _new_worker(self, name: str | None, lanes: Collection[str] | None = None, *, unlimited: bool = False) -> Worker:
         self._begin_to_log()
         routes = {lane: route for lane, route in self.routes().items() if lanes is None or lane in lanes}
         return Worker(
@@ -491,6 +529,7 @@ class Duly:
             self._signals,
             name,
             self.destination_cache,
+            limits=Unlimited(self.settings.concurrency) if unlimited else None,
             timers_only=lanes is not None,
             follow=nothing_to_follow if lanes is not None else partial(follow_settings, self.store, self.calendars),
         )

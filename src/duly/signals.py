@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -281,6 +281,12 @@ class Signals:
         self.late_after = late_after
         self._observers: list[tuple[Observer, tuple[type, ...]]] = []
         self._wanted: dict[type, list[Observer]] = {}
+
+    def copy(self) -> Self:
+        """The same observers; those added here later are not in the original."""
+        other = type(self)(self.late_after)
+        other._observers = list(self._observers)
+        return other
 
     def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
         """Adds an observer of these kinds of signals; without kinds, of all. Returns a function that removes the

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from duly.stores.postgres.callers_connection import SyncCallersTransaction
     from duly.stores.postgres.store import PostgresStore
 
+    AnyStore = SqliteStore | PostgresStore
+
 COMMAND_DEADLINE = TIMEOUTS[1] + timedelta(minutes=1)
 """The deadline for commands: longer than any command's own, which ends an attempt first."""
 
@@ -32,7 +34,7 @@ WEB_DEADLINE = timedelta(minutes=6)
 """The deadline for webhooks and HTTP requests: longer than any target's own timeout, which ends an attempt first."""
 
 
-def open_store(settings: Settings, clock: Clock | None) -> "SqliteStore | PostgresStore":
+def open_store(settings: Settings, clock: Clock | None) -> "AnyStore":
     """The store for the database URL."""
     url = settings.database_url
     options: dict[str, Any] = {

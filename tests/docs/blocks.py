@@ -1,6 +1,7 @@
 """Reads the code blocks of the documentation, with what each is said to print."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,26 @@ def blocks_of(page: Path, *languages: str) -> list[Block]:
 
 def all_blocks(*languages: str) -> list[Block]:
     return [block for page in PAGES for block in blocks_of(page, *languages)]
+
+
+def named(block: Block) -> str | None:
+    """A block that begins with ``# shop.py`` is a module of that name, for the sessions and tests on its page."""
+    found = re.match(r"# ([\w/.]+\.py)\n", block.text)
+    return found and found[1]
+
+
+def is_test(block: Block) -> bool:
+    return re.search(r"^(async )?def test_", block.text, re.MULTILINE) is not None
+
+
+def put_modules(page: Path, folder: Path, written: Callable[[str], str]) -> None:
+    """Writes the modules of a page to a folder; *written* may change their text."""
+    for module in blocks_of(page, "python"):
+        if name := named(module):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            for package in list((folder / name).relative_to(folder).parents)[:-1]:
+                (folder / package / "__init__.py").touch()
+            (folder / name).write_text(written(module.text), encoding="utf-8")
 
 
 def _without_fences(text: str, fences: list[re.Match[str]]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from duly import Duly
 from tests.brokers import NatsServer, RedisServer
@@ -15,11 +16,26 @@ from tests.servers import create_database
 from tests.timers.desk import Desk
 from tests.worker.running_worker import until
 
+PG_VARIABLES = {"database": "dbname", "user": "user", "host": "host", "port": "port"}
+
 
 @pytest.fixture
 def own_postgres_url(postgres_server: str) -> str:
     """An empty database for one example."""
     return create_database(postgres_server, f"docs_{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def own_test_database(postgres_server: str) -> str:
+    """An empty database that is for tests by its name, as a URL without its scheme."""
+    return create_database(postgres_server, f"docs_test_{uuid.uuid4().hex}").partition("://")[2]
+
+
+@pytest.fixture
+def postgres_variables(own_postgres_url: str) -> dict[str, str]:
+    """The variables that name an empty database to a client of PostgreSQL."""
+    known = conninfo_to_dict(own_postgres_url)
+    return {f"PG{name.upper()}": str(known[key]) for name, key in PG_VARIABLES.items()}
 
 
 @pytest.fixture

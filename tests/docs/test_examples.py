@@ -4,51 +4,78 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import ROOT, Block, all_blocks, blocks_of
+from tests.docs.blocks import ROOT, Block, all_blocks, blocks_of, is_test, named, put_modules
 
 SERVERS = {  # how the pages write them; a real one takes its place here
     "postgresql://postgres@localhost/app": "own_postgres_url",
+    "postgres@localhost/shop_test": "own_test_database",
     "nats://localhost:4222": "own_nats_url",
     "redis://localhost:6379/0": "own_redis_url",
     "http://127.0.0.1:8080": "own_server_url",
 }
 OF_THE_TIMER_SERVICE = {"nats://localhost:4222": "timer_service_url"}
 
+FIXTURE_LOOPS = "asyncio_default_fixture_loop_scope=function"
+"""What pytest-asyncio wants to be told; without it, it warns."""
+
 pytestmark = pytest.mark.timeout(240)
 
 
-@pytest.mark.parametrize("block", all_blocks("python"), ids=lambda block: block.name)
+def scripts_and_tests() -> list[Block]:
+    """The blocks that are run by themselves: on a page with tests or sessions, these use its modules."""
+    blocks = all_blocks("python")
+    using = {block.page for block in [*filter(is_test, blocks), *all_blocks("sh")]}
+    return [block for block in blocks if is_test(block) or not (block.page in using and named(block))]
+
+
+@pytest.mark.parametrize("block", scripts_and_tests(), ids=lambda block: block.name)
 def test_each_python_example_runs_and_prints_what_the_page_says(
     block: Block, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    code = block.text
-    for written, fixture in (OF_THE_TIMER_SERVICE if block.page.name == "timer-service.md" else SERVERS).items():
-        if written in code:
-            code = code.replace(written, request.getfixturevalue(fixture))
+    written = on_real_servers(block, request)
     # By the real clock, a machine that stands still for a second merges the beats of that second, as it should.
-    tries = 3 if ".run()" in code else 1
+    tries = 3 if ".run()" in block.text else 1
     for number in range(tries):
         folder = tmp_path / str(number)
         folder.mkdir()
-        printed = run(code, folder)
+        if is_test(block):
+            put_modules(block.page, folder, written)
+        printed = run(block, written(block.text), folder)
         if block.prints is None or matches(printed, block.prints):
             return
     pytest.fail(f"it printed:\n{printed}\nthe page says:\n{block.prints}")
 
 
 @pytest.mark.parametrize("block", all_blocks("sh"), ids=lambda block: block.name)
-def test_each_shell_session_runs_and_prints_what_the_page_says(block: Block, tmp_path: Path) -> None:
-    for module in blocks_of(block.page, "python"):
-        if name := named(module):
-            (tmp_path / name).write_text(module.text, encoding="utf-8")
+def test_each_shell_session_runs_and_prints_what_the_page_says(
+    block: Block, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    written = on_real_servers(block, request)
+    put_modules(block.page, tmp_path, written)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    printed = done_in(tmp_path, ["sh", "-e", "-c", block.text], PATH=path, COLUMNS="160")
+    of_django = request.getfixturevalue("postgres_variables") if block.page.name == "django.md" else {}
+    printed = done_in(tmp_path, ["sh", "-e", "-c", written(block.text)], PATH=path, COLUMNS="160", **of_django)
     assert block.prints is not None
     assert matches(printed, block.prints), f"it printed:\n{printed}\nthe page says:\n{block.prints}"
+
+
+def on_real_servers(block: Block, request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Puts the addresses of real servers in the places of those that a block, or a module of its page, names."""
+    servers = OF_THE_TIMER_SERVICE if block.page.name == "timer-service.md" else SERVERS
+    text = "".join([block.text, *(module.text for module in blocks_of(block.page, "python") if named(module))])
+    real = {written: str(request.getfixturevalue(fixture)) for written, fixture in servers.items() if written in text}
+
+    def written(code: str) -> str:
+        for address, own in real.items():
+            code = code.replace(address, own)
+        return code
+
+    return written
 
 
 def test_the_readme_has_one_example_of_about_twenty_lines() -> None:
@@ -66,20 +93,17 @@ def test_every_example_in_the_guide_says_what_it_prints() -> None:
     assert not silent
 
 
-def named(block: Block) -> str | None:
-    """A block that begins with ``# shop.py`` is a module of that name, for the sessions on its page."""
-    found = re.match(r"# (\w+\.py)\n", block.text)
-    return found and found[1]
-
-
-def run(code: str, folder: Path) -> str:
+def run(block: Block, code: str, folder: Path) -> str:
     """A block with tests in it is run by pytest, any other as a script."""
-    program = folder / "test_example.py"
+    program = folder / (named(block) or "test_example.py")
     program.write_text(code, encoding="utf-8")
-    pytest_alone = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio"]
-    return done_in(
-        folder, [sys.executable, "-W", "error", *(pytest_alone if "def test_" in code else []), str(program)]
+    if not is_test(block):
+        return done_in(folder, [sys.executable, "-W", "error", str(program)])
+    asyncio_mode = (
+        ["-o", "asyncio_mode=auto", "-o", FIXTURE_LOOPS] if "async def test_" in code else ["-p", "no:asyncio"]
     )
+    pytest_alone = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *asyncio_mode]
+    return done_in(folder, [sys.executable, "-W", "error", *pytest_alone, str(program)])
 
 
 def done_in(folder: Path, command: list[str], **variables: str) -> str:

@@ -3,7 +3,7 @@ anything is stored, whether a timer, a schedule or a user comes from Python, ove
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from duly.decide.checks import name_problems
 from duly.decide.error_text import describe_without_paths
@@ -33,6 +33,11 @@ class OwnChecks:
                 f"the check {_name(check)} of {type!r} is `async def`: write `def`, because a check waits for nothing"
             )
         self._of.setdefault(type, []).append(check)
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other._of = {type: list(checks) for type, checks in self._of.items()}
+        return other
 
     def __bool__(self) -> bool:
         return bool(self._of)

@@ -6,6 +6,7 @@ for instance after downtime; ``FairClaim`` when more is ready than the worker ca
 stays open for minutes and full scans of the index become slow.
 """
 
+import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple
@@ -118,6 +119,11 @@ class Claims:
     def undecided(self) -> bool:
         """Whether reserved heads wait for a decision."""
         return bool(self._heads.waiting)
+
+    async def complete_heads(self) -> None:
+        """Returns when the heads that claims have planted know what follows them; from now on they wait for nothing
+        else."""
+        await self._heads.successors.finish(math.inf)
 
     async def take_for_idle_tenants(self, lanes: Sequence[str], free: int) -> list[Event]:
         """Claims events of tenants and destinations that have nothing running here, because only the reserved places

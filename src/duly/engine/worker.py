@@ -221,7 +221,7 @@ class Worker:
         self._tally.begin()
         over = None if within is None else asyncio.get_running_loop().call_later(within.total_seconds(), self.stop)
         try:
-            async with self._at_work(as_of=await self._store.now()) as loop:
+            async with self._at_work(as_of=await self._store.now(), ticks=True) as loop:
                 try:
                     await self.stopping.limits(run_one_pass(loop))
                 except BaseException as error:  # no event may stay claimed after any error
@@ -243,9 +243,17 @@ class Worker:
         self._waker.wake()
 
     @contextlib.asynccontextmanager
-    async def _at_work(self, as_of: datetime | None = None) -> AsyncIterator[Loop]:
-        """Puts the parts of a worker together and runs the loops beside its own. *as_of*: for a tick, when it began."""
-        store, settings, signals, ticks = self._store, self._settings, self._signals, as_of is not None
+    async def by_hand(self) -> AsyncIterator[Loop]:
+        """A worker without a loop of its own: the caller runs ``run_what_is_ready`` each time it has moved the store's
+        clock."""
+        async with self._at_work(ticks=True) as loop:
+            yield loop
+
+    @contextlib.asynccontextmanager
+    async def _at_work(self, as_of: datetime | None = None, *, ticks: bool = False) -> AsyncIterator[Loop]:
+        """Puts the parts of a worker together and runs the loops beside its own. *as_of*: for a tick, when it began;
+        *ticks*: without the loops that look after what others do."""
+        store, settings, signals = self._store, self._settings, self._signals
         claimant = Claimant(self.name, settings.lease, as_of)
         backoff, lanes = StoreBackoff(signals), Lanes(self._routes)
         destinations = CircuitBreaker(store, self._destination_cache, settings.concurrency, self.name, signals)

@@ -1,48 +1,46 @@
-"""Tools to test code that uses Duly: a clock that the test moves, a channel that records events, and builders of users
-and events."""
+"""Tools to test code that uses Duly: time that the test moves, your program's Duly on a database of the test, channels
+that record what is sent, and builders. ``plugin.py`` has the fixtures for pytest."""
 
-from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from duly.records.event import Delivered, Event, Outcome
-from duly.testing.builders import EventBuilder, UserBuilder
+if TYPE_CHECKING:
+    from duly.testing.builders import EventBuilder, UserBuilder
+    from duly.testing.clock import ManualClock
+    from duly.testing.fired import fired
+    from duly.testing.rebound import rebound
+    from duly.testing.recorder import Recorder, Sent
+    from duly.testing.schedule_builder import ScheduleBuilder
+    from duly.testing.travel import travel
 
-__all__ = ["EventBuilder", "ManualClock", "Recorder", "UserBuilder"]
+__all__ = [
+    "EventBuilder",
+    "ManualClock",
+    "Recorder",
+    "ScheduleBuilder",
+    "Sent",
+    "UserBuilder",
+    "fired",
+    "rebound",
+    "travel",
+]
+
+_MODULES = {
+    "EventBuilder": "builders",
+    "ManualClock": "clock",
+    "Recorder": "recorder",
+    "ScheduleBuilder": "schedule_builder",
+    "Sent": "recorder",
+    "UserBuilder": "builders",
+    "fired": "fired",
+    "rebound": "rebound",
+    "travel": "travel",
+}
+"""The modules of these names. They are loaded when asked for: pytest loads this package in every run."""
 
 
-class ManualClock:
-    """A clock for ``Duly(…, clock=clock)`` that only the test moves.
-
-    >>> clock = ManualClock(datetime(2026, 12, 1, 9, 0, tzinfo=UTC))
-    >>> clock.advance(minutes=30).isoformat()
-    '2026-12-01T09:30:00+00:00'
-    """
-
-    def __init__(self, start: datetime | None = None) -> None:
-        self._now = (start or datetime(2026, 1, 1, tzinfo=UTC)).astimezone(UTC)
-
-    def now(self) -> datetime:
-        return self._now
-
-    def advance(self, span: timedelta | None = None, **units: float) -> datetime:
-        """Moves the clock forward by a duration, or by ``hours=1``, ``seconds=30`` and so on; returns the new time."""
-        self._now += span if span is not None else timedelta(**units)
-        return self._now
-
-    def set(self, instant: datetime) -> None:
-        self._now = instant.astimezone(UTC)
-
-
-class Recorder:
-    """A channel that records the events it gets. It returns the given outcomes in order, then Delivered."""
-
-    def __init__(self, *outcomes: Outcome) -> None:
-        self.events: list[Event] = []
-        self._outcomes = list(outcomes)
-
-    async def deliver(self, event: Event) -> Outcome:
-        self.events.append(event)
-        return self._outcomes.pop(0) if self._outcomes else Delivered()
-
-    @property
-    def ids(self) -> list[str]:
-        return [event.id for event in self.events]
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value

@@ -32,7 +32,7 @@ class Clock(Protocol):
     def now(self) -> datetime: ...
 
 
-class _Builder:
+class Builder:
     """The values of what is built. *clock* is the present; without one, it is the present of this machine."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -45,7 +45,7 @@ class _Builder:
         return other
 
 
-class UserBuilder(_Builder):
+class UserBuilder(Builder):
     """Builds a user: John Doe, born on 1 January 1990, in New York.
 
     >>> UserBuilder().with_first_name("Jane").build().first_name
@@ -115,7 +115,7 @@ class UserBuilder(_Builder):
         return await duly.users.add(tenant=self._said.get("tenant", "default"), **self.fields)
 
 
-class EventBuilder(_Builder):
+class EventBuilder(Builder):
     """Builds an event: somebody's birthday, due tomorrow.
 
     >>> EventBuilder().that_is_ready().build().status

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, KeysView
+from copy import copy
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -124,6 +125,12 @@ class Handlers:
             raise Misuse(f"the handler of {type!r} has a deadline of {deadline}: it must be more than 0")
         channel = AsyncHandler(type, function) if awaits else ThreadHandler(type, function, self._threads)
         self._routes[lane] = Route(channel, deadline, transactional)
+
+    def copy(self) -> Self:
+        """The same handlers, in the same threads; those registered here later are not in the original."""
+        other = copy(self)
+        other._routes = dict(self._routes)
+        return other
 
     @property
     def lanes(self) -> KeysView[str]:

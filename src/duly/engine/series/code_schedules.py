@@ -3,8 +3,9 @@ more."""
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from duly.engine.series.put_schedule import ScheduleDraft, put_schedule
 from duly.engine.series.replan import replan
@@ -24,6 +25,11 @@ class CodeSchedules:
     def __init__(self) -> None:
         self.drafts: list[ScheduleDraft] = []
         self.programs: set[str] = set()
+
+    def copy(self) -> Self:
+        other = copy(self)
+        other.drafts, other.programs = list(self.drafts), set(self.programs)
+        return other
 
     def add_function(self, function: Callable[..., Any]) -> None:
         self.programs.add(_program(origin_of(function)))

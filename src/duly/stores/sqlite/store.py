@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -263,12 +264,12 @@ class SqliteStore(SqliteQueries, Autocommit):
         return await self._hop(self._reader_thread, call, *args)
 
     def _hop(self, thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -> "asyncio.Future[T]":
-        def guarded() -> T:
-            connection = self._connection if thread is self._writer_thread else self._reader
-            with translated(self.path, connection, self._patience):
-                return call(*args)
+        return asyncio.get_running_loop().run_in_executor(thread, partial(self._guarded, thread, call, *args))
 
-        return asyncio.get_running_loop().run_in_executor(thread, guarded)
+    def _guarded(self, thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -> T:
+        connection = self._connection if thread is self._writer_thread else self._reader
+        with translated(self.path, connection, self._patience):
+            return call(*args)
 
     # -- waking
 
