@@ -1,0 +1,1 @@
+"""Imports of schedules from other schedulers."""

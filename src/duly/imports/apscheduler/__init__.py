@@ -1,0 +1,1 @@
+"""APScheduler 3: the job store that it keeps in an SQL database."""
