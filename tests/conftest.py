@@ -140,6 +140,7 @@ TABLES = (
     "fired_keys",
     "workers",
     "lanes",
+    "upkeep",
 )
 FEW_PAGES = 64
 """A table that has grown past these is made anew; the others are emptied, which is quicker."""

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from duly.decide.calendars.users import read_time
+from duly.decide.retention import EXAMPLE as A_RETENTION
+from duly.decide.retention import Retention, read_retention
 from duly.decide.targets.addresses import Network, read_networks
 from duly.decide.targets.broker_allow import BrokerAllow, read_broker_allow
 from duly.decide.targets.command_allow import read_folders
@@ -40,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_grace: timedelta = timedelta(seconds=25)
     late_after: timedelta = timedelta(minutes=5)
     key_memory: timedelta = timedelta(days=365)
+    retention: Retention = Retention()
     delivery_time: time = time(9)
     secret_key: SecretKeys = SecretKeys(None)
     webhook_allow: tuple[Network, ...] = ()
@@ -232,6 +235,15 @@ def _host(variable: str, written: Any) -> str:
     return written.strip("[]")
 
 
+def _retention(variable: str, written: Any) -> Retention:
+    if isinstance(written, Retention):
+        return written
+    try:
+        return read_retention(format_duration(written) if isinstance(written, timedelta) else str(written))
+    except ValueError as error:
+        raise BadSetting(variable, written, f"{A_RETENTION}, each span from 1s to 36500d ({error})") from None
+
+
 def _rate(variable: str, written: Any) -> float:
     try:
         return 1 / read_rate(written).total_seconds()
@@ -262,6 +274,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "host": _host,
     "api_role": _role,
     "api_rate": _rate,
+    "retention": _retention,
     "delivery_time": _time_of_day,
     "secret_key": _keys,
     "webhook_allow": _networks,

@@ -21,6 +21,7 @@ from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.faults.store_backoff import StoreBackoff
+from duly.engine.retention.prune import SHARE_BY_HAND, Tally, prune
 from duly.engine.schedule import add_timers, put_timer
 from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
 from duly.engine.series.follow_settings import follow_for_a_while, follow_settings
@@ -34,7 +35,7 @@ from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, CreatedEvent, Route, Transaction
 from duly.records.event import Event, Timer, TimerOptions
-from duly.records.results import CancelResult
+from duly.records.results import CancelResult, Pruned
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
@@ -413,6 +414,17 @@ class Duly:
         """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
         ``nothing``. Does the same as ``events.cancel``."""
         return await self.events.cancel(id, tenant=tenant, transaction=transaction, by=by, reason=reason)
+
+    async def prune(self, *, dry_run: bool = False, on_progress: Callable[[Pruned], object] | None = None) -> Pruned:
+        """Delete finished events that are older than the setting ``retention``, with their history, in small batches;
+        or, with *dry_run*, tell what would be deleted. Workers do the same all the time."""
+        tally = Tally()
+        batches = prune(self.store, self.settings.retention, share=SHARE_BY_HAND, dry_run=dry_run)
+        async for batch in batches:
+            tally.add(batch.gone)
+            if on_progress is not None:
+                on_progress(tally.result(dry_run=dry_run))
+        return tally.result(dry_run=dry_run)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:

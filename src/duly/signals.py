@@ -219,6 +219,21 @@ class StoreUp(msgspec.Struct, frozen=True):
     after: timedelta
 
 
+class EventsPruned(msgspec.Struct, frozen=True):
+    """A worker has looked through all events, and deleted finished ones that are kept no longer."""
+
+    worker: str
+    events: int
+    duration: timedelta
+
+
+class PruningRefused(msgspec.Struct, frozen=True):
+    """A worker may not delete finished events. It works all the same. Told once."""
+
+    worker: str
+    error: str
+
+
 class ClockStepped(msgspec.Struct, frozen=True):
     """This machine's clock, which is the store's, was set forward or (negative) back."""
 

@@ -23,6 +23,7 @@ from duly.records.results import (
     DeadLetters,
     Discarded,
     Imported,
+    Pruned,
     Refreshed,
     ReplannedHead,
     Replayed,
@@ -711,6 +712,9 @@ class Sync:
     ) -> CancelResult:
         """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
         ``nothing``."""
+    def prune(self, *, dry_run: bool = False, on_progress: Callable[[Pruned], object] | None = None) -> Pruned:
+        """Delete finished events that are older than the setting ``retention``, with their history, in small batches;
+        or, with *dry_run*, tell what would be deleted."""
     def tick(self, *, within: timedelta | str | None = None, signals: bool = False) -> PassEnded:
         """Run everything that is due now, once; return the figures of the pass."""
 
@@ -767,6 +771,7 @@ class SyncClient(Sync):
     ) -> CancelResult:
         """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
         ``nothing``."""
+    def prune(self, *_: Any, **__: Any) -> NoReturn: ...
     def tick(self, *_: Any, **__: Any) -> NoReturn: ...
     def on(self, *_: Any, **__: Any) -> NoReturn: ...
     def schedule(self, *_: Any, **__: Any) -> NoReturn: ...

@@ -19,7 +19,7 @@ SOURCE = Path(duly.__file__).parents[1]
 GROUPS = ("", "events", "schedules", "users", "targets", "workers")
 
 NOT_OVER_HTTP = {
-    "on", "schedule", "check", "observe", "run", "tick", "stop", "transaction",
+    "on", "schedule", "check", "observe", "run", "prune", "tick", "stop", "transaction",
     "schedules.replan", "users.refresh",
     "targets.history", "targets.reseal", "targets.destinations", "targets.waiting", "targets.signing_secret",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from duly.stores.queries import Query, load
 
 FORBIDDEN = {
     "add_key", "key", "key_by_hash", "known_hashes", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key",
-    "forget_requests", "delete_ended", "forget_keys",
+    "forget_requests", "delete_ended", "forget_keys", "take_upkeep",
     "beat", "leave", "forget_workers", "workers", "remembered_lanes",
 }  # fmt: skip
 """What is done beside the requests, not by them."""

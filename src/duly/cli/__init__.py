@@ -22,6 +22,7 @@ from duly.cli.invocation import Invocation
 from duly.cli.keys import commands as key_commands
 from duly.cli.output import forgive_encoding, tell_error
 from duly.cli.processes import serve, timer_service, worker
+from duly.cli.retention import commands as retention_commands
 from duly.cli.schedules import commands as schedule_commands
 from duly.cli.targets import commands as target_commands
 from duly.cli.users import commands as user_commands
@@ -58,6 +59,7 @@ SUBJECTS = (
     key_commands,
     worker_commands,
     migrate,
+    retention_commands,
     doctor_commands,
 )
 for subject in SUBJECTS:

@@ -242,6 +242,9 @@ class Client:
     def run(self, *_: Any, **__: Any) -> NoReturn:
         raise here_only("run", IN_THE_SERVER)
 
+    def prune(self, *_: Any, **__: Any) -> NoReturn:
+        raise here_only("prune", IN_THE_SERVER)
+
     def tick(self, *_: Any, **__: Any) -> NoReturn:
         raise here_only("tick", IN_THE_SERVER)
 

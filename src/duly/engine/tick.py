@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duly.engine.destinations.parking import FIRST_PROBE
 from duly.engine.faults.boot_clock import steady
-from duly.engine.upkeep import forget_some_keys
+from duly.engine.retention.forget_keys import forget_some_keys
 from duly.errors import Misuse
 from duly.ports import PresencePort
 

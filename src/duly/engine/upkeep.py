@@ -1,5 +1,4 @@
-"""The loops beside the worker's own: deadlines of handlers, figures of passes, held events, parked destinations, and
-keys that are no longer remembered."""
+"""The loops beside the worker's own: deadlines of handlers, figures of passes, held events, and parked destinations."""
 
 import asyncio
 import contextlib
@@ -15,8 +14,8 @@ from duly.engine.faults.boot_clock import steady
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import look_after_held
 from duly.engine.stopping import end_tasks
-from duly.errors import StoreError, StoreUnavailable
-from duly.ports import KeyMemory, WorkerStore
+from duly.errors import StoreUnavailable
+from duly.ports import WorkerStore
 
 SWEEP_EVERY_S = 0.25
 """Seconds between checks of handlers' deadlines, and of whether a pass has ended."""
@@ -63,29 +62,6 @@ async def follow_every(interval: timedelta, follow: Follow) -> None:
         with contextlib.suppress(StoreUnavailable):  # the worker's loop reports that
             while await follow():  # one transaction after another; each lets other tasks run
                 pass
-
-
-FORGET_EVERY_S = 3600.0
-"""Seconds between looks for keys that are no longer remembered."""
-
-FORGOTTEN_AT_ONCE = 1000
-"""Keys that are forgotten in one transaction: some milliseconds of work."""
-
-
-async def forget_keys(store: KeyMemory, wait: timedelta) -> None:
-    """Forgets keys that have fired longer ago than they are remembered: after a *wait*, and then every hour."""
-    await asyncio.sleep(wait.total_seconds())
-    while True:
-        while await forget_some_keys(store):
-            pass
-        await asyncio.sleep(FORGET_EVERY_S)
-
-
-async def forget_some_keys(store: KeyMemory) -> bool:
-    """Forgets some keys; returns whether there are more. Those that cannot be deleted do not count as fired either."""
-    with contextlib.suppress(StoreError):  # the worker's loop reports an outage; and the role may not be allowed to
-        return await store.forget_keys(FORGOTTEN_AT_ONCE) == FORGOTTEN_AT_ONCE
-    return False
 
 
 async def sweep(executor: Executor, then: Callable[[], None]) -> None:

@@ -30,6 +30,8 @@ from duly.engine.faults.interrupted import QUIET_RECHECK, InterruptedEvents
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.lookahead.reserve import Lookahead
 from duly.engine.presence.beat import Presence, Pulse, new_name, row_of
+from duly.engine.retention.forget_keys import forget_keys
+from duly.engine.retention.prune import Pruner
 from duly.engine.series.careful_heads import CarefulHeads
 from duly.engine.series.heads import Claimant
 from duly.engine.series.successors import Successors
@@ -37,7 +39,7 @@ from duly.engine.sleep import LIMITS_RECHECK, NOW, LocalWaker, Sleep
 from duly.engine.stopping import Stopping
 from duly.engine.tally import PassTally
 from duly.engine.tick import run_one_pass
-from duly.engine.upkeep import Follow, Release, beside, follow_every, forget_keys, nothing_to_follow, sweep
+from duly.engine.upkeep import Follow, Release, beside, follow_every, nothing_to_follow, sweep
 from duly.errors import StoreUnavailable
 from duly.ports import Horizon, Route, Waker, WorkerStore
 from duly.records.event import Event
@@ -296,7 +298,9 @@ class Worker:
             prepare(self._routes, store, settings.poll_interval),
         ]
         every = settings.poll_interval
-        works += [] if ticks else [loop.preload.run(), follow_every(every, self._follow), forget_keys(store, every)]
+        if not ticks:
+            pruner = Pruner(store, settings.retention, self.name, signals)
+            works += [loop.preload.run(), follow_every(every, self._follow), forget_keys(store, every), pruner.run()]
         works += [] if self._timers_only else [loop.release.every(settings.poll_interval), destinations.run()]
         try:
             async with beside(works, self.stop):

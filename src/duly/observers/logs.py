@@ -25,6 +25,7 @@ from duly.signals import (
     DeadLettered,
     DestinationOpened,
     DestinationParked,
+    EventsPruned,
     FileCreated,
     GivenBack,
     Halted,
@@ -34,6 +35,7 @@ from duly.signals import (
     Lost,
     Orphaned,
     PassEnded,
+    PruningRefused,
     Replanned,
     Retried,
     Signals,
@@ -218,6 +220,16 @@ _TELL: dict[type, Callable[[Any], None]] = {
         worker=s.worker,
         error=s.error,
         consequence="it works, but nobody sees it in `duly workers`",
+    ),
+    EventsPruned: lambda s: _tell(
+        logging.INFO, "events.pruned", worker=s.worker, events=s.events, seconds=round(s.duration.total_seconds(), 1)
+    ),
+    PruningRefused: lambda s: _tell(
+        logging.WARNING,
+        "events.not_pruned",
+        worker=s.worker,
+        error=s.error,
+        consequence="it works, but finished events stay: allow its role to delete them, or run `duly prune`",
     ),
     WorkerDraining: _draining,
     WorkerStopped: lambda s: _tell(logging.INFO, "worker.stopped", worker=s.worker, given_back=s.given_back),

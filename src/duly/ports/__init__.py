@@ -38,6 +38,7 @@ from duly.ports.dead_letters import DeadLetter, DeadLetterPort, DeadLetterStore
 from duly.ports.events import PAGE_EXAMINED, EventPort, EventStore, EventTransaction, Page
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
+from duly.ports.pruning import Prunable, PrunePage, PrunePort, PruneStore
 from duly.ports.requests import KeyPort, KeyStore, KeyTransaction, RequestPort, StoredResponse
 from duly.ports.series import (
     Fired,
@@ -127,6 +128,10 @@ __all__ = [
     "PassedOverPort",
     "PlantedHead",
     "PresencePort",
+    "Prunable",
+    "PrunePage",
+    "PrunePort",
+    "PruneStore",
     "RateAllowance",
     "Reachable",
     "RenewedIds",

@@ -7,10 +7,11 @@ from duly.ports.claiming import ClaimPath, ClaimTransaction
 from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.events import EventPort
 from duly.ports.invariants import InvariantPort
+from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort
 from duly.ports.series import HoldPort, ScheduleTransaction
 from duly.ports.targets import DestinationPort, ParkingPort, TargetPort, TargetTransaction
-from duly.ports.timers import KeyMemory, TimerPort
+from duly.ports.timers import TimerPort
 from duly.ports.transactions import Health, Transaction
 from duly.ports.users import UserTransaction
 from duly.ports.workers import BeatPort, PresencePort
@@ -20,7 +21,7 @@ class WorkerTransaction(ClaimTransaction, TargetTransaction, Protocol):
     """One transaction of a worker: the claim path, and parked destinations."""
 
 
-class WorkerStore(ClaimPath, HoldPort, TargetTransaction, KeyMemory, BeatPort, Health, Protocol):
+class WorkerStore(ClaimPath, HoldPort, TargetTransaction, PrunePort, BeatPort, Health, Protocol):
     """A store as a worker sees it."""
 
     def begin(self) -> AbstractAsyncContextManager[WorkerTransaction]: ...
@@ -29,7 +30,7 @@ class WorkerStore(ClaimPath, HoldPort, TargetTransaction, KeyMemory, BeatPort, H
 class EveryPort(
     ClaimTransaction,
     TimerPort,
-    KeyMemory,
+    PrunePort,
     EventPort,
     ScheduleTransaction,
     UserTransaction,

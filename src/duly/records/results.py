@@ -46,6 +46,23 @@ class Discarded(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "di
     left_alone: FromZero = 0
 
 
+class PrunedKind(msgspec.Struct, frozen=True, rename={"ended": "oldest_ended_at"}):
+    """The deleted events of one status and type, and when the oldest of them had ended."""
+
+    status: str
+    type: str
+    events: FromOne
+    ended: Instant
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """The finished events that were deleted or, in a dry run, would be."""
+
+    events: FromZero = 0
+    kinds: tuple[PrunedKind, ...] = ()  # the most frequent first
+    dry_run: bool = False
+
+
 class DeadLetterKind(msgspec.Struct, frozen=True):
     """Dead letters of one tenant and type with the same channel, and their number."""
 

@@ -42,6 +42,7 @@ from duly.stores.filters.index_choice import USUAL_TENANT, index_choice
 from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.invariant_statements import InvariantQueries
 from duly.stores.key_statements import KeyQueries, RequestQueries
+from duly.stores.prune_statements import PruneQueries
 from duly.stores.queries import Query, load
 from duly.stores.query_base import LAST_ID, Columns, each, read_settled
 from duly.stores.schedule_statements import ScheduleQueries
@@ -72,6 +73,7 @@ class StoreQueries(
     RequestQueries,
     InvariantQueries,
     WorkerQueries,
+    PruneQueries,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and the encoding of values."""

@@ -33,8 +33,8 @@ RIGHTS = {
 RIGHTS_OF_LOGIN = {
     "migrations": ("SELECT",),
     "history": ("SELECT",),
-    "events": ("SELECT", "INSERT", "UPDATE"),
-    "journal": ("SELECT", "INSERT", "UPDATE"),
+    "events": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "journal": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "api_keys": ("SELECT", "INSERT", "UPDATE"),
     "schedules": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "users": ("SELECT", "INSERT", "UPDATE", "DELETE"),
@@ -45,6 +45,7 @@ RIGHTS_OF_LOGIN = {
     "fired_keys": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "workers": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "lanes": ("SELECT", "INSERT", "UPDATE"),
+    "upkeep": ("SELECT", "INSERT", "UPDATE"),
 }
 """The privileges of a login that does not own the tables, to be a worker, a server and a caller."""
 

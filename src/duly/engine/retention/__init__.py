@@ -1,0 +1,1 @@
+"""What workers delete: finished events, and keys that are no longer remembered."""

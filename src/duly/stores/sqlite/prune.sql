@@ -1,0 +1,64 @@
+-- Deleting finished events. What outlives its retention, and why, is told in PostgreSQL's file.
+
+-- fragment: of_rule
+-- Whether its name is that of an occurrence by the rule: it is a date or an instant.
+e.occurrence < 'a'
+
+-- fragment: over
+-- Occurrences until then are over for as long as the retention. (In microseconds: 48 hours.)
+CASE WHEN e.occurrence LIKE '%Z' THEN e.before ELSE min(e.before, :now - 172800000000) END
+
+-- fragment: owner_id
+-- The schedule or user whose series this is; empty if that was deleted.
+coalesce((SELECT s.id FROM schedules AS s WHERE e.series LIKE 'schedule:%' AND s.id = substr(e.series, 10)),
+         (SELECT u.id FROM users AS u WHERE e.series LIKE 'user:%' AND u.id = substr(e.series, 6, 36)))
+
+-- fragment: next_of_series
+(SELECT min(n.due, n.scheduled) FROM events AS n WHERE n.series = e.series AND n.head)
+
+-- fragment: latest_of_series
+(SELECT n.occurrence FROM events AS n
+ WHERE n.series = e.series AND n.series IS NOT NULL AND n.occurrence < 'a' AND NOT n.head ORDER BY n.occurrence DESC LIMIT 1)
+
+-- name: prunable (read)
+-- The next events by id, of those that may be deleted: there is no index of finished events, which each settlement would
+-- have to write. The first two columns are the last of the events that were looked at,
+-- and when the oldest of them was created.
+WITH cutoffs AS MATERIALIZED (
+    SELECT value ->> 0 AS status, value ->> 1 AS type, value ->> 2 AS before FROM json_each(:rows)
+), page AS MATERIALIZED (
+    SELECT id, status, type, series, occurrence, rule IS NOT NULL AS ruled, key IS NOT NULL AND asked IS NOT NULL AS asked,
+           due, coalesce(scheduled, due) AS scheduled, claimed, settled, created
+    FROM events WHERE id > :after ORDER BY id LIMIT :limit
+), finished AS MATERIALIZED (
+    SELECT page.*,
+           coalesce(settled, (SELECT max(at) FROM journal WHERE subject = page.id), claimed, created) AS ended,
+           coalesce((SELECT before FROM cutoffs WHERE cutoffs.type = page.type),
+                    (SELECT before FROM cutoffs WHERE cutoffs.status = page.status),
+                    (SELECT before FROM cutoffs WHERE cutoffs.status = '' AND cutoffs.type = '')) AS before
+    FROM page WHERE status IN ('COMPLETED', 'CANCELLED', 'SKIPPED') AND created <= (SELECT max(before) FROM cutoffs)
+), found AS MATERIALIZED (
+    SELECT e.id, e.status, e.type, e.ended FROM finished AS e
+    WHERE CASE
+        WHEN e.ended > e.before THEN false
+        WHEN e.status = 'CANCELLED' AND e.asked AND e.ended > :now - :memory THEN false
+        WHEN e.series IS NULL OR {owner_id} IS NULL THEN true
+        WHEN e.occurrence >= 'backfill:' AND e.occurrence < 'backfill;' AND e.ended > :now - :memory THEN false
+        WHEN {of_rule} AND (e.scheduled > {over} OR e.scheduled >= {next_of_series} OR e.occurrence = {latest_of_series})
+            THEN false
+        WHEN e.ruled THEN NOT (e.occurrence >= 'given up ' AND e.occurrence < 'given up!' AND {next_of_series} IS NULL)
+        WHEN e.settled = (SELECT max(n.settled) FROM events AS n
+                          WHERE n.series = e.series AND n.rule IS NULL AND n.settled IS NOT NULL) THEN false
+        ELSE e.id IS NOT (
+            SELECT n.id FROM events AS n WHERE n.series = e.series AND n.rule IS NULL AND n.claimed IS NOT NULL
+            AND NOT n.head AND n.status <> 'SKIPPED' ORDER BY n.id DESC LIMIT 1)
+    END
+)
+SELECT last.id, (SELECT min(created) FROM page), found.id, found.status, found.type, found.ended
+FROM (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last LEFT JOIN found ON true
+
+-- name: take_upkeep
+INSERT INTO upkeep AS u (task, worker, until, place) VALUES (:task, :worker, :now + :lease, coalesce(:place, ''))
+ON CONFLICT (task) DO UPDATE SET worker = excluded.worker, until = excluded.until, place = coalesce(:place, u.place)
+WHERE u.worker = excluded.worker OR u.until <= :now
+RETURNING place
