@@ -38,7 +38,7 @@ from duly.records.history import HISTORY_PAGE
 from duly.records.results import Backfilled
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
 from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
-from duly.records.wire.schedule_reader import READ_ONLY, read_schedule
+from duly.records.wire.schedule_reader import editable, read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.values.instants import read_instant
 from duly.verbs.schedules import MOST_BACKFILLED, UNCHANGED
@@ -151,9 +151,7 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
 
 
 def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
-    shown = msgspec.json.decode(msgspec.json.encode(SCHEDULE_JSON.write(there)))
-    stored = {field: value for field, value in shown.items() if field not in READ_ONLY}
-    stored["dst"] = there.policies.to_json()["dst"]  # the stored values, not the defaults in effect
+    shown, stored = msgspec.json.decode(msgspec.json.encode(SCHEDULE_JSON.write(there))), editable(there)
     for field, value in changes.items():
         inner = stored.get(field) if field in MERGED else None
         if isinstance(inner, dict) and isinstance(value, dict):

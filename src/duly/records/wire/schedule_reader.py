@@ -3,10 +3,12 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import msgspec
+
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
 from duly.decide.retry import Retry, parse_retry
 from duly.errors import Invalid, Problem
-from duly.records.schedule import SCHEDULE_JSON
+from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.rules.notation import parse_rule, usual_dst, zone_of, zone_problems
 from duly.rules.policies import FIELDS as POLICIES
 from duly.rules.policies import SPANS, read_policies
@@ -51,6 +53,14 @@ def read_schedule(
     if isinstance(policies.get("dst"), dict):
         policies["dst"] = _left_open(policies["dst"], parse_rule(given["rule"], zone))
     return given | policies
+
+
+def editable(schedule: Schedule) -> dict[str, Any]:
+    """The fields of a schedule that people can set, as ``read_schedule`` takes them, with the stored DST policy instead
+    of the one in effect."""
+    shown = msgspec.json.decode(msgspec.json.encode(SCHEDULE_JSON.write(schedule)))
+    stored = {field: value for field, value in shown.items() if field not in READ_ONLY}
+    return stored | {"dst": schedule.policies.to_json()["dst"]}
 
 
 def _left_to_find(given: Mapping[str, Any], channels: Collection[str] | None) -> list[Problem]:
