@@ -1,16 +1,11 @@
 """Crontabs: how they are read, how their lines are named, and how they become schedules."""
 
-import io
-import json
 import re
-import sys
-from collections.abc import Iterable
-from typing import Any
 
 import pytest
 
-from duly.cli.schedules.crontab import name_jobs, read_crontab, slug_of
-from tests.cli.conftest import Shell
+from duly.cli.schedules.imports.crontab import read_crontab
+from duly.cli.schedules.imports.job_names import name_jobs, slug_of
 
 CRONTAB = r"""
 # m h dom mon dow  command
@@ -32,22 +27,6 @@ SYSTEM = """
 25 6	* * *	root	test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }
 @weekly	backup	/usr/bin/backup --all
 """
-
-
-@pytest.fixture
-def tab(shell: Shell) -> Shell:
-    shell.set(DULY_DATABASE_URL="sqlite:///duly.db")
-    shell.write("crontab", CRONTAB)
-    return shell
-
-
-def named(made: Iterable[str], slug: str) -> str:
-    """The first of the schedules that are named after a program."""
-    return min(name for name in made if re.fullmatch(f"{slug}-[0-9a-f]{{6}}", name))
-
-
-def listed(shell: Shell) -> dict[str, Any]:
-    return {one["name"]: one for one in shell("schedules", "list", "--json").json["schedules"]}
 
 
 def bad(text: str, **how: bool) -> dict[int, str]:
@@ -150,6 +129,36 @@ def test_a_crontab_line_that_cannot_be_read_is_told_with_its_number_and_the_reas
 # -- naming
 
 
+def test_a_comment_names_the_next_line_that_runs_a_command() -> None:
+    text = "# name: nightly report\n\nPATH=/bin\n# another comment\n@daily a\n@daily b\n## NAME:c\n@daily c"
+    assert [(job.command, job.name) for job in read_crontab(text).jobs] == [
+        ("a", "nightly report"),
+        ("b", None),
+        ("c", "c"),
+    ]
+    assert read_crontab("# my name: none\n# surname: x\n@daily a").jobs[0].name is None
+
+
+def test_a_name_that_names_nothing_or_is_taken_is_told() -> None:
+    text = (
+        "# name: a\n# name: b\n@daily x\n# name: b\n@daily y\n# name:\n@daily z\n# name: " + "n" * 300 + "\n# name: end"
+    )
+    assert [job.name for job in read_crontab(text).jobs] == ["b", None, None]
+    assert bad(text) == {
+        1: "names no line: below it is another name",
+        4: "the name 'b' is taken: see line 2",
+        6: "the name must have 1 to 200 characters, has 0",
+        8: "the name must have 1 to 200 characters, has 300",
+        9: "names no line: below it is none with a command",
+    }
+
+
+def test_a_line_that_cannot_be_read_takes_its_name_with_it() -> None:
+    read = read_crontab("# name: a\n61 * * * * x\n@daily y")
+    assert [(job.command, job.name) for job in read.jobs] == [("y", None)]
+    assert [one.line for one in read.bad] == [2]
+
+
 @pytest.mark.parametrize(
     ("command", "name"),
     [
@@ -178,142 +187,3 @@ def test_a_job_keeps_its_name_whatever_stands_around_it_and_no_other_job_has_it(
     assert names[3] == f"{names[1]}-2", "the same command again"
     turned = name_jobs(read_crontab("\n".join(["0 5 * * * sync c/", lines[2], "9 9 * * * sync a/"])).jobs)
     assert turned[1:] == [names[2], names[0]]
-
-
-# -- importing
-
-
-def test_each_crontab_line_becomes_a_schedule_and_bad_ones_are_told(on: Shell) -> None:
-    on.write("crontab", CRONTAB)
-    result = on("schedules", "import", "crontab", "--timezone", "Europe/Brussels")
-    assert result.code == 1
-    assert "5 created" in result.out
-    assert result.err.splitlines() == [
-        "line 10, '@reboot         /usr/bin/start-me': @reboot is not a time: run the command when your program starts",
-        "line 13, '61 * * * *      never': minute '61': 61 is out of range: 0 to 59",
-        "2 lines could not be imported",
-    ]
-    made = listed(on)
-    slugs = sorted(re.sub("-[0-9a-f]{6}(-2)?$", "", name) for name in made)
-    assert slugs == ["backup-full", "backup-full", "certbot-renew", "mail", "manage-clearsessions"]
-    mail, backup = named(made, "mail"), named(made, "backup-full")
-    assert made[mail]["payload"] == {
-        "command": 'mail -s "100% done" ops',
-        "stdin": "Hello,\n\nall is well.\n",
-        "user": None,
-        "environment": {"SHELL": "/bin/bash", "MAILTO": "ops@example.com"},
-    }
-    assert (made[mail]["type"], made[mail]["rule"]) == ("command", {"cron": "0 9 * * MON-FRI"})
-    assert (made[mail]["timezone"], made[backup]["timezone"]) == ("Asia/Tokyo", "Europe/Brussels")
-
-
-def test_importing_the_same_file_again_changes_nothing(on: Shell) -> None:
-    on.write("crontab", CRONTAB)
-    on("schedules", "import", "crontab")
-    on("schedules", "pause", named(listed(on), "mail"))
-    before = listed(on)
-    again = on("schedules", "import", "crontab")
-    assert "5 unchanged" in again.out
-    assert listed(on) == before
-    history = on("schedules", "show", named(before, "backup-full"), "--json").json["history"]
-    assert [entry["act"] for entry in history] == ["created"]
-
-
-def test_a_line_with_another_time_changes_its_schedule(tab: Shell) -> None:
-    tab("schedules", "import", "crontab")
-    tab.write("crontab", CRONTAB.replace("0 3 * * *", "0 4 * * *"))
-    assert "1 changed, 4 unchanged" in tab("schedules", "import", "crontab").out
-    made = listed(tab)
-    assert made[named(made, "backup-full")]["rule"] == {"cron": "0 4 * * *"}
-
-
-def test_a_dry_run_tells_what_would_be_done_and_does_nothing(tab: Shell) -> None:
-    told = tab("schedules", "import", "crontab", "--dry-run")
-    assert "5 created (a dry run: nothing was done)" in told.out
-    assert not (tab.folder / "duly.db").exists()
-    tab("schedules", "import", "crontab")
-    tab.write("crontab", CRONTAB.replace("0 3 * * *", "0 4 * * *") + "0 1 * * * new\n")
-    before = listed(tab)
-    told = tab("schedules", "import", "crontab", "--dry-run")
-    assert "1 created, 1 changed, 4 unchanged (a dry run: nothing was done)" in told.out
-    assert listed(tab) == before
-
-
-def test_a_dry_run_does_nothing_on_either_store(on: Shell) -> None:
-    on.write("crontab", CRONTAB)
-    assert on("schedules", "import", "crontab", "--dry-run", "--json").json["dry_run"]
-    assert listed(on) == {}
-
-
-def test_options_decide_what_the_lines_become(tab: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SYSTEM.encode())))
-    tab("migrate")
-    words = "--system --prefix etc- --type shell.run --mode shadow --paused --tenant acme".split()
-    result = tab("schedules", "import", "-", *words)
-    assert result.code == 0
-    assert result.err == "the file names no time zone, so its times are read as UTC: use --timezone for another zone\n"
-    made = listed(tab)
-    assert any(name.startswith("etc-run-parts-") for name in made)
-    one = made[named(made, "etc-backup")]
-    assert (one["type"], one["mode"], one["enabled"], one["tenant"]) == ("shell.run", "shadow", False, "acme")
-    assert one["payload"]["user"] == "backup"
-
-
-def test_a_system_crontab_without_its_option_is_warned_of(tab: Shell) -> None:
-    tab.write("crontab", SYSTEM)
-    assert "if this is a system crontab, add --system" in tab("schedules", "import", "crontab").err
-
-
-def test_a_schedule_from_elsewhere_is_not_overwritten(tab: Shell) -> None:
-    tab("schedules", "import", "crontab")
-    mail = named(listed(tab), "mail")
-    tab("schedules", "delete", mail)
-    tab("schedules", "put", mail, "--type", "newsletter", "--every", "1h")
-    before = listed(tab)[mail]
-    result = tab("schedules", "import", "crontab", "--json")
-    assert result.code == 1
-    [refused] = [one for one in result.json["bad"] if one["line"] == 12]
-    assert f"a schedule {mail!r} that is not from a crontab already exists: give a --prefix" in refused["reason"]
-    assert listed(tab)[mail] == before
-    assert len(listed(tab)) == 5
-
-
-@pytest.mark.parametrize("columns", [80, 130, 160])
-def test_the_table_of_imported_crontab_lines_fits_the_terminal(tab: Shell, columns: int) -> None:
-    tab.set(COLUMNS=str(columns))
-    told = tab("schedules", "import", "crontab", "--timezone", "Europe/Brussels").out
-    assert all(len(line.rstrip()) <= columns for line in told.splitlines())
-    for part in ("manage-clearsessions", "cron */5 * * * *", "Europe/Brussels"):
-        assert part in told
-    assert ("cd /srv/app" in told) is (columns >= 160)
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["nowhere"], 1, "cannot read nowhere: No such file or directory"),
-        (["binary"], 2, "binary is not text in UTF-8"),
-        (["crontab", "--timezone", "Mars/Phobos"], 2, "'Mars/Phobos' is not a time zone"),
-        ([], 2, "FILE"),
-    ],
-)
-def test_a_file_that_is_no_crontab_is_refused(tab: Shell, words: list[str], code: int, said: str) -> None:
-    (tab.folder / "binary").write_bytes(b"\xff\xfe\x00")
-    result = tab("schedules", "import", *words)
-    assert (result.code, result.out) == (code, "")
-    assert said in result.err
-    assert not (tab.folder / "duly.db").exists()
-
-
-def test_a_crontab_with_nothing_to_import_says_so(tab: Shell) -> None:
-    tab.write("crontab", "# nothing\n")
-    result = tab("schedules", "import", "crontab")
-    assert (result.code, result.out) == (0, "nothing to import\n")
-
-
-def test_a_crontab_import_is_told_to_programs_in_json(tab: Shell) -> None:
-    told = json.loads(tab("schedules", "import", "crontab", "--json").out)
-    assert [(one["line"], one["change"]) for one in told["schedules"]] == [
-        (line, "created") for line in (6, 7, 8, 9, 12)
-    ]
-    assert [one["line"] for one in told["bad"]] == [10, 13]

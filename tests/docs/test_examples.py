@@ -57,6 +57,8 @@ def test_each_shell_session_runs_and_prints_what_the_page_says(
 ) -> None:
     written = on_real_servers(block, request)
     put_modules(block.page, tmp_path, written)
+    for crontab in blocks_of(block.page, "crontab"):
+        (tmp_path / "crontab.txt").write_text(crontab.text, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     of_django = request.getfixturevalue("postgres_variables") if block.page.name == "django.md" else {}
     printed = done_in(tmp_path, ["sh", "-e", "-c", written(block.text)], PATH=path, COLUMNS="160", **of_django)

@@ -11,8 +11,9 @@ from duly.cli.instants import resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
-from duly.cli.schedules import acts, compare, import_crontab, put
+from duly.cli.schedules import acts, compare, put
 from duly.cli.schedules.acts import Tenant
+from duly.cli.schedules.imports import commands as imports
 from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import ScheduleContext, one_schedule, preview_table, replanned_table, table
 from duly.decide.error_text import describe
@@ -37,7 +38,7 @@ SHOWN_EVENTS = 5
 
 
 def register(commands: App) -> None:
-    for verbs in (put, acts, import_crontab, compare):
+    for verbs in (put, acts, imports, compare):
         verbs.register(schedules)
     commands.command(schedules)
 

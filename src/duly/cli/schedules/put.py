@@ -134,7 +134,7 @@ def change(before: Schedule | None, after: Schedule) -> str:
     if before is None:
         return "created"
     moving: dict[str, Any] = dict.fromkeys(
-        ("next_at", "last_at", "last_status", "held", "hold_kind", "halted", "halt_kind", "passed_over")
+        ("next_at", "last_at", "last_status", "held", "hold_kind", "halted", "halt_kind", "passed_over", "earlier_json")
     )
     same = msgspec.structs.replace(before, **moving) == msgspec.structs.replace(after, **moving)
     return "unchanged" if same else "changed"

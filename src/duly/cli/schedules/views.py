@@ -224,6 +224,8 @@ def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
     yield from _policies(schedule)
     if schedule.origin is not None:
         yield "declared by", schedule.origin
+    if schedule.imported_from is not None:
+        yield "imported from", f"{schedule.imported_from}, as {schedule.imported_as}"
     if schedule.created is not None:
         yield "created", f"{utc(schedule.created)} UTC"
     if schedule.updated is not None and schedule.created is not None and schedule.updated - schedule.created > SOON:

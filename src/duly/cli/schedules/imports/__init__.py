@@ -1,1 +1,1 @@
-"""Imports of schedules from other schedulers."""
+"""Imports of schedules: from crontabs, and from other schedulers."""

@@ -3,12 +3,10 @@
 Pure: takes text, returns jobs and bad lines.
 """
 
-import hashlib
 import re
-from itertools import count
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from duly.decide.checks import name_problems
 from duly.errors import Invalid
 from duly.rules.notation import parse_rule, zone_problems
 
@@ -16,6 +14,16 @@ SETTING = re.compile(r"""(?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*=\s*
 PERCENT = re.compile(r"(?<!\\)%")
 ZONE = "CRON_TZ"
 """The setting for the time zone of the lines below it. TZ is only for the commands."""
+
+
+NAME = re.compile(r"#+\s*name:\s*(?P<name>.*)", re.IGNORECASE)
+"""The comment that names the schedule of the line below it."""
+
+REBOOT = "@reboot"
+NOT_AT_REBOOT = (
+    "@reboot is not a time, so there is no schedule for it: leave this line in the crontab, or start the command with "
+    "the system, as a service"
+)
 
 
 class Job(NamedTuple):
@@ -28,6 +36,7 @@ class Job(NamedTuple):
     user: str | None
     environment: dict[str, str]
     timezone: str | None  # None: the file does not say
+    name: str | None = None  # None: no comment names it
 
     @property
     def payload(self) -> dict[str, object]:
@@ -39,6 +48,10 @@ class BadLine(NamedTuple):
     text: str
     reason: str
 
+    @property
+    def is_reboot(self) -> bool:
+        return self.text.lower().startswith(REBOOT)
+
 
 class Crontab(NamedTuple):
     jobs: list[Job]
@@ -48,27 +61,59 @@ class Crontab(NamedTuple):
 def read_crontab(text: str, *, system: bool = False) -> Crontab:
     """The jobs of a crontab, and its bad lines with their reasons. A *system* crontab names a user before each
     command."""
-    jobs: list[Job] = []
-    bad: list[BadLine] = []
-    settings: dict[str, str] = {}
-    broken: dict[str, int] = {}  # settings of zones that do not exist, with their line numbers
+    reader = _Reader(system)
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
         try:
-            if setting := SETTING.fullmatch(line):
-                name, value = setting["name"], _unquoted(setting["value"])
-                broken.pop(name, None)
-                settings[name] = value
-                if name == ZONE and (problem := _zone_problem(value)):
-                    broken[name] = number
-                    raise ValueError(problem)
-            else:
-                jobs.append(_job(number, line, settings, broken, system))
+            reader.read(number, line)
         except ValueError as error:
-            bad.append(BadLine(number, line, str(error)))
-    return Crontab(jobs, bad)
+            reader.bad.append(BadLine(number, line, str(error)))
+    if reader.named is not None:
+        reader.bad.append(BadLine(*reader.named, "names no line: below it is none with a command"))
+    return Crontab(reader.jobs, sorted(reader.bad))
+
+
+class _Reader:
+    """What was read so far."""
+
+    def __init__(self, system: bool) -> None:
+        self.jobs: list[Job] = []
+        self.bad: list[BadLine] = []
+        self.named: tuple[int, str] | None = None  # a comment that names the next line: its number and text
+        self._system = system
+        self._settings: dict[str, str] = {}
+        self._broken: dict[str, int] = {}  # settings of zones that do not exist, with their line numbers
+        self._names: dict[str, int] = {}  # with their line numbers
+
+    def read(self, number: int, line: str) -> None:
+        """Reads a line; raises ValueError with the reason if it is none."""
+        if comment := NAME.fullmatch(line):
+            self._read_name(number, line, comment["name"])
+        elif not line or line.startswith("#"):
+            return
+        elif setting := SETTING.fullmatch(line):
+            self._set(number, setting["name"], _unquoted(setting["value"]))
+        else:
+            named, self.named = self.named, None
+            job = _job(number, line, self._settings, self._broken, self._system)
+            self.jobs.append(job if named is None else job._replace(name=NAME.fullmatch(named[1])["name"]))  # type: ignore[index]
+
+    def _read_name(self, number: int, line: str, name: str) -> None:
+        for _, problem in name_problems("name", name):
+            raise ValueError(f"the name {problem}")
+        if name in self._names:
+            raise ValueError(f"the name {name!r} is taken: see line {self._names[name]}")
+        if self.named is not None:
+            self.bad.append(BadLine(*self.named, "names no line: below it is another name"))
+        self._names[name] = number
+        self.named = number, line
+
+    def _set(self, number: int, name: str, value: str) -> None:
+        self._broken.pop(name, None)
+        self._settings[name] = value
+        if name == ZONE and (problem := _zone_problem(value)):
+            self._broken[name] = number
+            raise ValueError(problem)
 
 
 def _unquoted(value: str) -> str:
@@ -114,6 +159,8 @@ def _job(number: int, line: str, settings: dict[str, str], broken: dict[str, int
 
 
 def _check(cron: str) -> None:
+    if cron.lower() == REBOOT:
+        raise ValueError(NOT_AT_REBOOT)
     try:
         parse_rule({"cron": cron})
     except Invalid as error:
@@ -128,63 +175,3 @@ def _command(written: str) -> tuple[str, str | None]:
         return command.rstrip(), None
     stdin = "\n".join(lines)
     return command.rstrip(), stdin if not stdin or stdin.endswith("\n") else f"{stdin}\n"
-
-
-# -- names of jobs
-
-
-INTERPRETERS = {"sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "php", "node", "java", "uv", "run"}
-WRAPPERS = {"sudo", "env", "nice", "ionice", "chronic", "exec", "time", "nohup", "setsid", "command", "cronic"}
-PREPARATIONS = {"cd", "test", "[", "[[", "export", "source", ".", "sleep", "umask", "set", "mkdir", "if", "true"}
-LONGEST_NAME = 60
-"""Characters of a job's name before its suffix."""
-
-
-def name_jobs(jobs: list[Job]) -> list[str]:
-    """A name for each job: its program, and a suffix from its whole command. So a job keeps its name whatever lines are
-    around it and whenever it runs, and no other job has that name; a repeated command gets a number."""
-    names: list[str] = []
-    for job in jobs:
-        name = f"{slug_of(job.command)}-{_digest(job.user, job.command, job.stdin)}"
-        again = (f"{name}-{number}" for number in count(2))
-        names.append(name if name not in names else next(each for each in again if each not in names))
-    return names
-
-
-def _digest(*parts: str | None) -> str:
-    return hashlib.blake2b("\0".join(part or "" for part in parts).encode(), digest_size=3).hexdigest()
-
-
-def slug_of(command: str) -> str:
-    """The program that a command runs, and its first word, as far as they can be recognized: ``certbot-renew``."""
-    words = [word.strip("\"'(){};`") for word in _program(command)]
-    words = [word for word in words if word and not word.startswith(("-", "<", ">", "&", "|", "$("))]
-    program = PurePosixPath(words[0]).name if words else ""
-    program = re.sub(r"\.(sh|py|pl|rb|php|js|bash)$", "", program)
-    then = words[1] if len(words) > 1 and re.fullmatch(r"[A-Za-z][\w:.-]*", words[1]) else ""
-    slug = "-".join(filter(None, (_plain(program), _plain(then))))
-    return slug[:LONGEST_NAME].strip("-") or "command"
-
-
-def _program(command: str) -> list[str]:
-    """The words of the first part of a command that does the work, without wrappers such as sudo."""
-    parts = [part.split() for part in re.split(r"&&|\|\||;|\n", command)]
-    for part in parts:
-        words = [word for word in part if word not in ("{", "(", "!", "then", "do")]
-        while words and (_base(words[0]) in WRAPPERS | INTERPRETERS or _is_option(words[0]) or "=" in words[0]):
-            del words[0]
-        if words and _base(words[0]) not in PREPARATIONS:
-            return words
-    return parts[0] if parts else []
-
-
-def _base(word: str) -> str:
-    return re.sub(r"[\d.]+$", "", PurePosixPath(word.strip("\"'(){}")).name)
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("-") or word.isdigit()
-
-
-def _plain(word: str) -> str:
-    return re.sub(r"[^a-z0-9_]+", "-", word.lower()).strip("-")
