@@ -10,6 +10,7 @@ PUBLIC_NAMES = {
     "duly.duly": "Duly",
     "duly.records.event": "Delivered Event Failed HoldKind Rejected Status Timer Unreachable",
     "duly.records.filters": "EventFilter",
+    "duly.records.finding.counts": "Count",
     "duly.records.results": "CancelResult PutChange",
     "duly.records.schedule": "HaltKind PassedOver Schedule",
     "duly.records.user": "User",

@@ -99,6 +99,9 @@ from duly.records.event import (
 from duly.records.filters import (
     EventFilter as EventFilter,
 )
+from duly.records.finding.counts import (
+    Count as Count,
+)
 from duly.records.results import (
     CancelResult as CancelResult,
 )

@@ -34,7 +34,7 @@ from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
 from duly.ports import Added, Channel, Clock, CreatedEvent, Route, Transaction
-from duly.records.event import Event, Timer, TimerOptions
+from duly.records.event import Event, Timer, TimerOptions, lane_of
 from duly.records.results import CancelResult, Pruned
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
@@ -100,6 +100,7 @@ class Duly:
         self._worker: Worker | None = None
         self._logged = False
         self._told_not_served: set[str] = set()
+        self._asking: set[asyncio.Future[None]] = set()  # whether types are served that a transaction has scheduled
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker_loop: asyncio.AbstractEventLoop | None = None
@@ -212,17 +213,29 @@ class Duly:
         to stop."""
         return self._signals.observe(observer, *kinds)
 
-    async def _tell_never_served(self, type: str, lane: str) -> None:
-        """Emits TypeNotServed, once for each type without a handler here. Not within a caller's transaction, where
-        nothing else may wait."""
-        runs = lane == COMMAND and self.settings.commands is not None
-        if type in self._told_not_served or lane in self._handlers.lanes or runs:
+    async def _tell_never_served(self, lanes: Iterable[str], transaction: Any = None) -> None:
+        """Emits TypeNotServed, once for each of these handlers' types without a handler here, or ChannelNotServed for
+        commands. A caller's transaction does not wait for the question: it is asked beside it."""
+        served = set(self._handlers.lanes) | ({COMMAND} if self.settings.commands is not None else set())
+        asked = {lane for lane in lanes if lane not in served and lane not in self._told_not_served}
+        if not asked:
             return
-        if await self.workers.never_served([lane]):
-            self._told_not_served.add(type)
-            self._begin_to_log()
-            unserved = ChannelNotServed(COMMAND, COMMANDS_ADVICE) if lane == COMMAND else TypeNotServed(type)
-            self._signals.emit(unserved)
+        if transaction is None:
+            await self._emit_never_served(asked)
+        else:
+            asking = asyncio.ensure_future(self._emit_never_served(asked))
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+
+    async def _emit_never_served(self, lanes: Iterable[str]) -> None:
+        for lane in await self.workers.never_served(lanes):
+            if lane not in self._told_not_served:
+                self._told_not_served.add(lane)
+                self._begin_to_log()
+                type = lane.partition(":")[2]
+                self._signals.emit(
+                    ChannelNotServed(COMMAND, COMMANDS_ADVICE) if lane == COMMAND else TypeNotServed(type)
+                )
 
     def _begin_to_log(self) -> None:
         """Starts logging. Not done in the constructor, because the application may configure logging after it."""
@@ -258,6 +271,9 @@ class Duly:
     async def __aexit__(self, *_: object) -> None:
         self._opened -= 1
         if self._opened == 0:
+            for asking in self._asking:
+                asking.cancel()
+            await asyncio.gather(*self._asking, return_exceptions=True)
             await self._close_channels()
             await self.store.close()
 
@@ -387,20 +403,24 @@ class Duly:
         """
         timer = Timer(read_due(due), type, payload, **options)
         added = await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
-        if transaction is None:
-            await self._tell_never_served(added.event.type, added.event.lane)
+        await self._tell_never_served([added.event.lane], transaction)
         return added
 
     async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
         """Schedule many timers: all of them or, if one is invalid, none. Returns the ids, in order."""
-        return await add_timers(self.store, timers, self._channels, self.transaction_of(transaction))
+        timers = list(timers)
+        ids = await add_timers(self.store, timers, self._channels, self.transaction_of(transaction))
+        await self._tell_never_served({lane_of(timer.type, timer.target) for timer in timers}, transaction)
+        return ids
 
     async def every(
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
         """Fire repeatedly by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
-        return await self.schedules.put(name, rule, type, payload, **options)
+        schedule = await self.schedules.put(name, rule, type, payload, **options)
+        await self._tell_never_served([lane_of(schedule.type, schedule.target)], options.get("transaction"))
+        return schedule
 
     async def cancel(
         self,

@@ -27,10 +27,18 @@ class Invalid(DulyError):
     """An input with problems, all reported at once. Nothing of the input was stored."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(problem._replace(message=_plainly(problem.message)) for problem in problems)
         shown = "; ".join(str(problem) for problem in self.problems[:20])
         more = len(self.problems) - 20
         super().__init__(shown + (f"; and {more} more" if more > 0 else ""))
+
+
+def _plainly(message: str) -> str:
+    """The message without Python's word for what was not given, which callers over HTTP do not know."""
+    for word in (", not None", ", not NoneType"):
+        if message.endswith(word):
+            return f"{message.removesuffix(word)}, and nothing was given"
+    return message
 
 
 class BadSetting(DulyError):

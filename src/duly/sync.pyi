@@ -16,6 +16,8 @@ from duly.records.api_key import ApiKey, MadeKey, Scope
 from duly.records.calendar.type_settings import TypeChanges, TypeSettings
 from duly.records.event import Event, Timer, TimerOptions
 from duly.records.filters import EventFilter
+from duly.records.finding.counts import Count
+from duly.records.finding.users import UserFilters
 from duly.records.history import Entry
 from duly.records.results import (
     Backfilled,
@@ -69,6 +71,7 @@ class _Events:
         tenant: str | None = None,
         limit: int = 100,
         after: str | None = None,
+        sort: str = ...,
     ) -> list[Event]:
         """Find events, the newest first."""
     def page(
@@ -78,8 +81,12 @@ class _Events:
         tenant: str | None = None,
         limit: int = 100,
         after: str | None = None,
+        sort: str = ...,
     ) -> Page:
-        """A page of events, the newest first, in a time that does not grow with the number of events."""
+        """A page of events in the order of ``find``, in a time that does not grow with the number of events."""
+    def count(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> Count:
+        """How many events match the spec: exact if they are at most 10,000, and if no more than 100,000 had to be
+        examined to find them; otherwise an estimate that says so."""
     def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
         """Every attempt, interruption and human act, the oldest first."""
     def why(self, id: str, *, tenant: str | None = None) -> Why:
@@ -147,6 +154,8 @@ class _Schedules:
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
         """The schedules, in the order of tenant and name."""
+    def count(self, *, tenant: str | None = None) -> Count:
+        """The number of schedules: exact up to 10,000, then an estimate that says so."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, the oldest first."""
     def pause(
@@ -228,14 +237,12 @@ class _Users:
     def by_key(self, key: str, *, tenant: str = "default") -> User:
         """The user with this key, which is their id in the caller's own system."""
     def list(
-        self,
-        *,
-        tenant: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        limit: int = 100,
-        after: str | None = None,
+        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None, **which: Unpack[UserFilters]
     ) -> builtins.list[User]:
-        """The users, the newest first; with *attributes* such as ``{"plan": "pro"}``, only those who have them."""
+        """The users, the newest first: all of them, or those with this *key*, in this *timezone*, with *attributes*
+        such as ``{"plan": "pro"}``, or whose *name* begins with this: the first, the last, or both in either order."""
+    def count(self, *, tenant: str | None = None, **which: Unpack[UserFilters]) -> Count:
+        """How many users ``list`` would list: exact up to 10,000, then an estimate that says so."""
     def update(
         self,
         id: str,

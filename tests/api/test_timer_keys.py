@@ -188,7 +188,7 @@ async def test_activity_while_the_event_runs_fires_once_more(duly: OpenDuly, clo
         ({"quiet": "2h", "max_wait": "1h", "key": "k"}, ["max_wait"]),
         ({"quiet": "soon", "max_wait": 0, "key": "k"}, ["quiet", "max_wait"]),
         ({"due": START, "once": "no", "key": "k"}, ["once"]),
-        ({"due": START, "once": None}, ["once"]),
+        ({"quiet": "1m", "key": "k", "once": True}, ["once"]),
     ],
 )
 async def test_what_contradicts_itself_is_refused(app: Duly, options: dict[str, Any], paths: list[str]) -> None:

@@ -452,3 +452,13 @@ async def test_a_payload_that_raises_refuses_the_user_with_the_reason(app: Duly)
     app.event_types.register(Broken())
     with pytest.raises(Invalid, match="broken: its event type cannot use this user: LookupError: no such card"):
         await app.users.add(**a_user())
+
+
+async def test_a_user_whose_default_target_was_deleted_is_refused_with_what_to_do(app: Duly) -> None:
+    await app.targets.put("crm", "https://crm.example/hook")
+    await app.event_types.update("birthday", target={"webhook": {"target": "crm"}})
+    await app.targets.delete("crm")
+    with pytest.raises(Invalid, match=r"default target of birthday.*create it again.*duly event-types update birthday"):
+        await app.users.add(**a_user())
+    done = await app.users.import_([a_user()])
+    assert "the default target of birthday" in str(done.problems[0].problems[0])

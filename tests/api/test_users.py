@@ -127,7 +127,7 @@ async def test_a_deleted_user_is_gone(app: Duly) -> None:
 
 async def test_text_that_is_no_id_of_a_user_is_invalid(app: Duly) -> None:
     for bad in ("7", "", None, 7, "user:x"):
-        with pytest.raises(Invalid, match="is not a user's id: expected a UUID"):
+        with pytest.raises(Invalid, match="is not a user's id: expected a UUID; by_key finds a user by key"):
             await app.users.get(bad)  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         await app.users.get(new_id())

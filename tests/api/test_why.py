@@ -175,7 +175,11 @@ async def test_why_a_stopped_event_waits_says_who_stopped_it_and_the_reason(app:
     await app.every("digest", every("1h", start=START), "digest")
     await app.schedules.pause("digest")
     [head] = [one for one in await app.events.find() if one.head]
-    assert await told(app, head) == ("held", "it is held: paused")
+    kind, sentence = await told(app, head)
+    assert (kind, sentence) == (
+        "held",
+        "it is held: paused. Resume the schedule 'digest': `duly schedules resume digest`, or /resume over HTTP",
+    )
 
 
 async def test_why_says_of_a_skipped_or_fired_event_what_became_of_it(app: Duly, clock: ManualClock) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duly import Duly, Event
+from duly import Duly, Event, Timer, every
 from duly.engine.presence import beat
 from duly.engine.worker import Loop
 from duly.errors import StoreError, StoreUnavailable
@@ -202,6 +202,10 @@ async def _closed(app: Duly) -> dict[str, str]:
     return (await only(app)).closed
 
 
+async def _told(told: Told, type: str) -> bool:
+    return type in [one.type for one in told.of(TypeNotServed)]
+
+
 async def test_a_type_that_no_worker_has_served_is_reported_once_unless_its_handler_is_here(
     duly: OpenDuly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,10 +215,13 @@ async def test_a_type_that_no_worker_has_served_is_reported_once_unless_its_hand
     told, elsewhere = Told(app), Told(other)
     for type in ("here", "lost", "lost", "found"):
         await app.at(START + HOUR, type)
+    await app.at(START + HOUR, "x", target={"webhook": "https://hooks.example"})
+    await app.add_many([Timer(START + HOUR, type) for type in ("many", "lost", "many")])
+    await app.every("digest", every("1h"), "digest")
+    assert [one.type for one in told.of(TypeNotServed)] == ["lost", "found", "many", "digest"]
     async with app.transaction() as tx:
         await app.at(START + HOUR, "within", transaction=tx)
-    await app.at(START + HOUR, "x", target={"webhook": "https://hooks.example"})
-    assert [one.type for one in told.of(TypeNotServed)] == ["lost", "found"]
+    await until(lambda: _told(told, "within"), "it is told beside the transaction")
     await app.tick()
     await other.at(START + HOUR, "here")  # a tick has served it
     await other.at(START + HOUR, "lost")

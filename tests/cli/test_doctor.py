@@ -367,3 +367,10 @@ def test_the_advice_for_an_event_that_waits_for_a_target_that_is_not_parked_help
     for act in ("disable", "enable"):
         assert keyed("targets", act, "crm", "--tenant", "acme").code == 0
     assert checks(keyed)["rows"]["level"] == "ok"
+
+
+def test_the_advice_about_overdue_events_has_the_span_that_counts_as_late(lite: Shell) -> None:
+    lite.set(DULY_LATE_AFTER="30m")
+    lite.at("2020-01-01T00:00:00Z", "--type", "greet")
+    advice = checks(lite)["overdue"]["advice"]
+    assert "`duly events list --stuck --late-by 30m`" in advice

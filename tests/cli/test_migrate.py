@@ -105,6 +105,26 @@ def test_the_printed_sql_makes_the_tables_that_migrate_makes(shell: Shell, tmp_p
     assert tables[:2] == tables[2:]
 
 
+def test_the_printed_sql_says_when_it_was_applied_before(
+    shell: Shell, tmp_path: Path, new_postgres: Callable[[], str]
+) -> None:
+    printed = shell("migrate", "--sql", "--db", "sqlite:///c.db").out
+    with closing(apsw.Connection(str(tmp_path / "c.db"))) as connection:
+        connection.execute(printed)
+        before = set(connection.execute("SELECT sql FROM sqlite_schema"))
+        with pytest.raises(apsw.ConstraintError, match="these migrations are applied already: there is nothing to do"):
+            connection.execute(printed)
+        connection.execute("ROLLBACK")
+        assert set(connection.execute("SELECT sql FROM sqlite_schema")) == before
+    url = new_postgres()
+    printed = shell("migrate", "--sql", "--db", url).out
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(printed.encode())
+        with pytest.raises(psycopg.errors.RaiseException, match="these migrations are applied already"):
+            connection.execute(printed.encode())
+    assert asyncio.run(works(url))
+
+
 def test_the_printed_sql_of_a_current_database_is_empty(on: Shell) -> None:
     done = on("migrate", "--sql")
     assert (done.code, done.out) == (0, "")

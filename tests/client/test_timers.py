@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import Duly, Invalid, Misuse, Retry, Timer, every, webhook
-from duly.client import Client
+from duly.client import Client, answers
 from tests.client.serving import without_via
 from tests.make import DAY, HOUR, MINUTE, START
 
@@ -65,9 +65,9 @@ async def test_many_timers_are_added_in_their_order_by_several_requests(
 
 async def test_when_one_of_many_timers_is_invalid_none_is_sent(app: Duly, client: Client) -> None:
     with pytest.raises(Invalid) as here:
-        await client.add_many([Timer(START, "x"), Timer(START, ""), Timer(5, "x")])  # type: ignore[arg-type]
+        await client.add_many([Timer(START, "x"), Timer(START, ""), Timer("soon", "x")])
     with pytest.raises(Invalid) as there:
-        await app.add_many([Timer(START, "x"), Timer(START, ""), Timer(5, "x")])  # type: ignore[arg-type]
+        await app.add_many([Timer(START, "x"), Timer(START, ""), Timer("soon", "x")])
     assert here.value.problems == there.value.problems
     assert await app.events.find() == []
 
@@ -128,3 +128,17 @@ async def test_verbs_of_timers_that_http_does_not_have_say_what_to_do_instead(cl
         client.keys  # noqa: B018 - asking is the test
     with pytest.raises(Misuse, match="duly serve --app"):
         client.on("x")
+
+
+async def test_what_the_server_warns_of_is_logged_once(
+    client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "_logged", set())
+    await client.at(START + DAY, "unheard-of-timer", key="k")
+    await client.at(START + DAY, "unheard-of-timer")
+    await client.every("digest", every("1h"), "unheard-of-schedule")
+    warned = [record.getMessage() for record in caplog.records if record.name == "duly.client"]
+    assert [type for message in warned for type in message.split() if "unheard" in type] == [
+        "'unheard-of-timer'",
+        "'unheard-of-schedule'",
+    ]

@@ -392,3 +392,14 @@ async def test_the_id_of_a_user_may_be_written_in_capitals(http: Caller) -> None
     user = await http.app.users.add(**a_user())
     found = await http.get(f"/v1/events?user_id={user.id.upper()}")
     assert {event["user_id"] for event in found["events"]} == {user.id}
+
+
+async def test_what_does_not_exist_is_told_with_its_tenant(http: Caller) -> None:
+    for method, path in (("GET", ""), ("POST", "/cancel")):
+        answer = await http(method, f"/v1/events/nobody{path}")
+        assert (answer.status_code, "in tenant 'default'" in answer.json()["detail"]) == (404, True), answer.text
+
+
+async def test_what_was_not_given_is_not_called_none(http: Caller) -> None:
+    answer = await http("POST", "/v1/events/nobody/reschedule", {"due_at": None})
+    assert "None" not in answer.text

@@ -88,7 +88,19 @@ async def test_a_timer_can_expire(http: Caller) -> None:
     assert (await http.put("/v1/timers/invoice-7", {"type": "x", "after": "1h"}))["expires"] is None
 
 
-@pytest.mark.parametrize("wrong", [60, 0, True, "soon", "0s", "400d", {}, ["1h"]], ids=str)
+async def test_a_span_may_be_a_number_of_seconds(http: Caller) -> None:
+    told = await http.put("/v1/timers/a", {"type": "x", "quiet": 60, "max_wait": 90.5, "expires": 3600})
+    assert (told["quiet"], told["max_wait"], told["expires"]) == ("1m", "1m30s500ms", "1h")
+
+
+async def test_a_debounced_timer_cannot_be_once(http: Caller) -> None:
+    refused = await http("PUT", "/v1/timers/a", {"type": "x", "quiet": "1m", "once": True})
+    assert [error["path"] for error in refused.json()["errors"]] == ["once"]
+    for once in (False, None):
+        assert (await http("PUT", "/v1/timers/a", {"type": "x", "quiet": "1m", "once": once})).status_code in (200, 201)
+
+
+@pytest.mark.parametrize("wrong", [0, True, "soon", "0s", "400d", {}, ["1h"]], ids=str)
 async def test_an_expiry_of_timers_and_schedules_that_is_no_span_is_refused(http: Caller, wrong: Any) -> None:
     timer = await http("PUT", "/v1/timers/x", {"type": "x", "expires": wrong})
     assert [error["path"] for error in timer.json()["errors"]] == ["due_at", "expires"]

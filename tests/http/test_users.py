@@ -176,7 +176,7 @@ async def test_a_key_belongs_to_one_user(http: Caller) -> None:
     assert (await http.get("/v1/users?key=nobody"))["users"] == []
     assert (await http.get(f"/v1/users?key={quote('a/b&c')}"))["users"] == []
     assert len((await http.get("/v1/users"))["users"]) == 2
-    assert paths(await http("GET", "/v1/users?name=Ada")) == ["query.name"]
+    assert paths(await http("GET", "/v1/users?first_name=Ada")) == ["query.first_name"]
 
 
 # -- what follows

@@ -68,8 +68,8 @@ WRONG: list[Any] = [None, 7, 7.5, True, b"bytes", [], {}, object(), (), {1}, STA
 def test_a_wrong_type_of_any_field_is_a_problem_and_no_traceback(field: str) -> None:
     may_be_missing = {"key", "target", "correlation_id"}
     for wrong in WRONG:
-        if wrong is None and field in may_be_missing:
-            continue
+        if (wrong is None and field in may_be_missing) or (field == "due" and type(wrong) in (int, float)):
+            continue  # a number is a delay
         fields: dict[str, Any] = {"due": START, "type": "greet"}
         timer = Timer(**(fields | {field: wrong}))
         with pytest.raises(Invalid) as refused:
@@ -337,3 +337,21 @@ def test_no_character_that_unicode_lets_be_ignored_is_in_a_name() -> None:
     ignorable += [*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0]
     ignorable += [*range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE1000)]
     assert [hex(code) for code in ignorable if not name_problems("name", f"a{chr(code)}b")] == []
+
+
+def test_the_delay_of_a_timer_may_be_text_or_a_number_of_seconds() -> None:
+    for due in ("60s", 60, 60.0):
+        [event] = plan((Timer(due, "greet"),), CHANNELS, new_ids)
+        assert event.delay == timedelta(minutes=1)
+    with pytest.raises(Invalid, match=r"due: .*or a datetime"):
+        plan((Timer("soon", "greet"),), CHANNELS, new_ids)
+
+
+def test_what_was_not_given_is_told_without_a_word_of_python() -> None:
+    [problem] = Invalid([Problem("limit", "must be a number, not None")]).problems
+    assert problem.message == "must be a number, and nothing was given"
+
+
+def test_a_debounced_timer_cannot_be_once() -> None:
+    with pytest.raises(Invalid, match="once: cannot be true with quiet"):
+        plan((Timer(None, "greet", key="k", quiet="1m", once=True),), CHANNELS, new_ids)

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from duly import Duly
+from duly.stores.finding.waiting import ASCENDING
 from duly.stores.postgres.store import PLANS
 from duly.stores.postgres.tenants.rls_role import ROLE
 from duly.stores.queries import Query, load
@@ -113,7 +114,10 @@ def tenant_session(connection: psycopg.Connection[Any]) -> Iterator[None]:
 def explained(connection: psycopg.Connection[Any], query: Query) -> Any:
     """The plan for any values. (Whether it is allowed is looked at as well.)"""
     alias = "u" if "duly.users AS u" in query.sql else "e"
-    sql = Query(query.name, query.sql.replace("{where}", f"{alias}.tenant = :tenant"), query.reads).numbered()
+    text = query.sql.removeprefix("EXPLAIN (FORMAT JSON) ")
+    for word, written in {"where": f"{alias}.tenant = :tenant", **ASCENDING}.items():
+        text = text.replace(f"{{{word}}}", written)
+    sql = Query(query.name, text, query.reads).numbered()
     [(plans,)] = connection.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {sql}".encode()).fetchall()
     return (plans if isinstance(plans, list) else json.loads(plans))[0]["Plan"]
 

@@ -129,11 +129,36 @@ def script(dialect: str, missing: Sequence[Migration]) -> str:
 
         begin, now = ["BEGIN;", f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK});"], "now()"
         record = "INSERT INTO duly.migrations (version, name, applied) VALUES ({version}, '{name}', {now});"
-    parts = ["-- The tables of Duly, by `duly migrate --sql`.", *begin, MIGRATIONS_TABLE.strip()]
+    guard = (_GUARD_SQLITE if dialect == "sqlite" else _GUARD_POSTGRES).format(first=missing[0].version)
+    parts = [
+        f"-- The tables of Duly, by `duly migrate --sql`. {_RUN[dialect]}",
+        *begin,
+        MIGRATIONS_TABLE.strip(),
+        guard,
+    ]
     for migration in missing:
         recorded = record.format(version=migration.version, name=migration.name, now=now)
         parts += ["", f"-- {_name(migration)}", migration.sql.strip(), recorded]
     return "\n".join([*parts, "COMMIT;", ""])
+
+
+_APPLIED = "these migrations are applied already: there is nothing to do, and nothing was changed"
+
+_GUARD_POSTGRES = f"""\
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM duly.migrations WHERE version >= {{first}}) THEN RAISE EXCEPTION '{_APPLIED}'; END IF;
+END $$;"""
+
+# (SQLite raises errors of one's own in triggers alone, but it tells the name of a constraint.)
+_GUARD_SQLITE = f"""\
+CREATE TEMP TABLE duly_guard (applied integer CONSTRAINT "{_APPLIED}" CHECK (NOT applied));
+INSERT INTO duly_guard SELECT EXISTS (SELECT 1 FROM migrations WHERE version >= {{first}});
+DROP TABLE duly_guard;"""
+
+_RUN = {
+    "sqlite": "Run it once, with `sqlite3 -bail FILE`.",
+    "postgres": "Run it once, with `psql -v ON_ERROR_STOP=1`.",
+}
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Answers of a server, and the exception for each answer that is an error."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,19 @@ _ERRORS: Mapping[int, type[DulyError]] = {
     409: Conflict,
     412: Stale,
 }
+
+
+log = logging.getLogger("duly.client")
+
+_logged: set[str] = set()
+
+
+def log_warnings(warnings: Iterable[str]) -> None:
+    """Logs what a server warns of, each warning once: a type that no worker has served yet."""
+    for warning in warnings:
+        if warning not in _logged:
+            _logged.add(warning)
+            log.warning("server.warned warning=%r", warning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 import msgspec
 
-from duly.client.answers import problems_of
+from duly.client.answers import log_warnings, problems_of
 from duly.client.connection import LARGEST_BULK_BYTES, ServerConnection, place
 from duly.client.event_types import EventTypes
 from duly.client.events import Events
@@ -64,6 +64,7 @@ class PutTimerReader:
 
     def decode(self, written: bytes) -> Added:
         told: Any = PUT_TIMER.decode(written)
+        log_warnings(told.warnings)
         return Added(EVENT_JSON.read(told), change_of(told.change))
 
 
@@ -304,9 +305,10 @@ class Client:
         return Added(await self.events.get(str(result.id)), change_of(result.status))
 
     async def _send(self, timers: Sequence[msgspec.Raw]) -> list[TimerResult]:
-        return (
-            await self._connection.ask("POST", place("timers"), {"timers": timers}, reads=TIMERS, once=True)
-        ).results
+        answer = await self._connection.ask("POST", place("timers"), {"timers": timers}, reads=TIMERS, once=True)
+        log_warnings(answer.warnings)
+        results: list[TimerResult] = answer.results
+        return results
 
 
 def _raw(event: NewEvent) -> msgspec.Raw:

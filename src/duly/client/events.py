@@ -8,7 +8,7 @@ import msgspec
 
 from duly.client.connection import place
 from duly.client.group import Group, said
-from duly.client.paging import all_pages, one_page, whole_history
+from duly.client.paging import all_pages, count_of, one_page, whole_history
 from duly.client.refusals import refuse_name, refuse_transaction
 from duly.client.writing import instant, rate_text
 from duly.decide.checks import check_id
@@ -17,6 +17,8 @@ from duly.errors import Conflict, NotFound
 from duly.ports import Page
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, filter_of
+from duly.records.finding.counts import Count
+from duly.records.finding.sorting import NEWEST, check_sorted
 from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
@@ -51,13 +53,18 @@ class Events(Group):
         tenant: str | None = None,
         limit: int = 100,
         after: str | None = None,
+        sort: str = NEWEST,
     ) -> list[Event]:
         """Find events, the newest first. For the next page, *after* is the last id of this one. Where few events match
-        the spec, several requests are made."""
-        page = await self.page(spec, tenant=tenant, limit=limit, after=after)
+        the spec, several requests are made.
+
+        With *sort* ``"due"``, find waiting events (PENDING) in the order of their due times, the next one first, or
+        with ``"-due"`` the last one first. Then ``page`` tells where the next page begins.
+        """
+        page = await self.page(spec, tenant=tenant, limit=limit, after=after, sort=sort)
         found = page.events
         while page.next is not None and len(found) < limit:
-            page = await self.page(spec, tenant=tenant, limit=limit - len(found), after=page.next)
+            page = await self.page(spec, tenant=tenant, limit=limit - len(found), after=page.next, sort=sort)
             found += page.events
         return found
 
@@ -68,13 +75,25 @@ class Events(Group):
         tenant: str | None = None,
         limit: int = 100,
         after: str | None = None,
+        sort: str = NEWEST,
     ) -> Page:
-        """A page of events, the newest first, in a time that does not grow with the number of events. A page may be
-        short or empty without being the last: the next one begins after its ``next``, which is None at the end."""
-        before = None if after is None else check_id(after, AN_EVENTS, "after")
+        """A page of events in the order of ``find``, in a time that does not grow with the number of events. A page may
+        be short or empty without being the last: the next one begins after its ``next``, which is None at the end."""
         filters = self._filter(spec, tenant).query()
-        page = await one_page(self._connection, place("events"), EVENT_PAGE, limit=limit, after=before, filters=filters)
+        if sort != NEWEST:
+            check_sorted(spec, sort, after)
+            begin, filters = after, {**filters, "sort": sort}
+        else:
+            begin = None if after is None else check_id(after, AN_EVENTS, "after")
+        path = place("events")
+        page = await one_page(self._connection, path, EVENT_PAGE, limit=limit, after=begin, filters=filters)
         return Page(page.items, page.told.next_after)
+
+    async def count(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> Count:
+        """How many events match the spec: exact if they are at most 10,000, and if no more than 100,000 had to be
+        examined to find them; otherwise an estimate that says so."""
+        filters = self._filter(spec, tenant).query()
+        return await count_of(self._connection, place("events"), EVENT_PAGE, filters)
 
     async def all(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> AsyncIterator[Event]:
         """Every event that matches the spec, the newest first: ``async for event in duly.events.all(spec)``. Events

@@ -7,6 +7,7 @@ import msgspec
 
 from duly.client.connection import ServerConnection
 from duly.decide.checks import MOST_LISTED, check_page
+from duly.records.finding.counts import Count
 from duly.records.history import HISTORY_PAGE, Entry
 from duly.records.wire.forms import PageForm, RecordPage
 
@@ -64,3 +65,12 @@ async def all_pages(
         if page.next_cursor is None:
             return
         query["cursor"] = page.next_cursor
+
+
+async def count_of(
+    connection: ServerConnection, path: str, reads: PageForm[R], filters: Mapping[str, str] | None = None
+) -> Count:
+    """How many items a list has."""
+    page = await connection.ask("GET", path, reads=reads, query={**(filters or {}), "limit": "1", "count": "true"})
+    counted: Count = page.told.count
+    return counted

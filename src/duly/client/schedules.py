@@ -7,9 +7,10 @@ from typing import Any, NoReturn, Unpack
 
 import msgspec
 
+from duly.client.answers import log_warnings
 from duly.client.connection import place
 from duly.client.group import Group, said
-from duly.client.paging import all_pages, up_to, whole_history
+from duly.client.paging import all_pages, count_of, up_to, whole_history
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.writing import instant, preview_body, schedule_body
 from duly.decide.checks import name_problems, write_json
@@ -18,6 +19,7 @@ from duly.decide.series.preview import Preview, never
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_JSON, Event
+from duly.records.finding.counts import Count
 from duly.records.history import Entry
 from duly.records.results import Backfilled, Resumed
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
@@ -34,6 +36,19 @@ RESUMED_SCHEDULE = msgspec.json.Decoder(RESUMED)
 DELETED = msgspec.json.Decoder(DeletedSchedule)
 BACKFILLED = msgspec.json.Decoder(Backfilled)
 OCCURRENCES = msgspec.json.Decoder(Occurrences)
+
+
+PUT_SCHEDULE = msgspec.json.Decoder(SCHEDULE_JSON.struct)
+
+
+class PutScheduleReader:
+    """Reads the answer to a schedule that was put; logs warnings that do not follow from its fields."""
+
+    def decode(self, written: bytes) -> Schedule:
+        told: Any = PUT_SCHEDULE.decode(written)
+        schedule = SCHEDULE_JSON.read(told)
+        log_warnings(warning for warning in told.warnings if warning not in schedule.warnings)
+        return schedule
 
 
 class Schedules(Group):
@@ -70,7 +85,7 @@ class Schedules(Group):
             raise Invalid(problems)
         body = schedule_body(rule, type, payload, timezone, target, retry, enabled, policies)
         return await self._connection.ask(
-            "PUT", place("schedules", name), body, reads=SCHEDULE_JSON, once=True, headers=if_match(expected)
+            "PUT", place("schedules", name), body, reads=PutScheduleReader(), once=True, headers=if_match(expected)
         )
 
     async def get(self, name: str, *, tenant: str | None = None) -> Schedule:
@@ -85,6 +100,11 @@ class Schedules(Group):
         last = None if after is None else after.name
         path = place("schedules")
         return await up_to(limit, self._connection, path, SCHEDULE_PAGE, after=last)
+
+    async def count(self, *, tenant: str | None = None) -> Count:
+        """The number of schedules: exact up to 10,000, then an estimate that says so."""
+        self._check(tenant)
+        return await count_of(self._connection, place("schedules"), SCHEDULE_PAGE)
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[Schedule]:
         """Every schedule, in the order of names."""

@@ -9,18 +9,20 @@ import msgspec
 from duly.client.connection import place
 from duly.client.group import Group
 from duly.client.import_users import import_users
-from duly.client.paging import all_pages, up_to, whole_history
+from duly.client.paging import all_pages, count_of, up_to, whole_history
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.schedules import if_match
-from duly.decide.calendars.attribute_filters import PREFIX, attribute_filters, write_attribute
+from duly.decide.calendars.attribute_filters import PREFIX, write_attribute
 from duly.decide.checks import check_id, name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_PAGE, Event
+from duly.records.finding.counts import Count
+from duly.records.finding.users import UserFilters, user_search
 from duly.records.history import Entry
 from duly.records.results import Imported
 from duly.records.user import USER_JSON, USER_PAGE, User, UserChanges, UserFields
 from duly.verbs.import_users import ImportObserver, Lines
-from duly.verbs.users import A_USERS, QUIET
+from duly.verbs.users import A_USERS, QUIET, user_id
 
 FROM_HTTP = "import"
 
@@ -51,19 +53,19 @@ class Users(Group):
         raise NotFound(f"there is no user with the key {key!r:.60}")
 
     async def list(
-        self,
-        *,
-        tenant: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        limit: int = 100,
-        after: str | None = None,
+        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None, **which: Unpack[UserFilters]
     ) -> builtins.list[User]:
-        """The users, the newest first; with *attributes* such as ``{"plan": "pro"}``, only those who have them. For the
-        next page, *after* is the last id of this one."""
+        """The users, the newest first: all of them, or those with this *key*, in this *timezone*, with *attributes*
+        such as ``{"plan": "pro"}``, or whose *name* begins with this: the first, the last, or both in either order. For
+        the next page, *after* is the last id of this one."""
         self._check(tenant)
         before = None if after is None else check_id(after, A_USERS, "after")
-        filters = {f"{PREFIX}{'.'.join(one.path)}": write_attribute(one.value) for one in attribute_filters(attributes)}
-        return await up_to(limit, self._connection, place("users"), USER_PAGE, after=before, filters=filters)
+        return await up_to(limit, self._connection, place("users"), USER_PAGE, after=before, filters=_query(which))
+
+    async def count(self, *, tenant: str | None = None, **which: Unpack[UserFilters]) -> Count:
+        """How many users ``list`` would list: exact up to 10,000, then an estimate that says so."""
+        self._check(tenant)
+        return await count_of(self._connection, place("users"), USER_PAGE, _query(which))
 
     async def all(self, *, tenant: str | None = None) -> AsyncIterator[User]:
         """Every user, the newest first."""
@@ -119,7 +121,7 @@ class Users(Group):
         """The planned events of a user: the next one of each type, the soonest first."""
         self._check(tenant)
         await self.get(id)
-        filters = {"user_id": check_id(id, A_USERS), "status": "PENDING"}
+        filters = {"user_id": user_id(id), "status": "PENDING"}
         heads = [
             event
             async for page in all_pages(self._connection, place("events"), EVENT_PAGE, filters)
@@ -155,5 +157,13 @@ def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: msgspec.Raw(str(one).encode()) for name, one in written.items()}
 
 
+def _query(which: UserFilters) -> dict[str, str]:
+    """The filters as parameters of a query string."""
+    asked = user_search(which)
+    written = {"name": asked.name, "key": asked.key, "timezone": asked.timezone}
+    attributes = {f"{PREFIX}{'.'.join(one.path)}": write_attribute(one.value) for one in asked.attributes}
+    return {name: value for name, value in written.items() if value is not None} | attributes
+
+
 def _place(id: str, *act: str) -> str:
-    return place("users", check_id(id, A_USERS), *act)
+    return place("users", user_id(id), *act)

@@ -69,8 +69,12 @@ def timer_problems(timer: Timer, channels: Collection[str]) -> Iterator[Problem]
     yield from target_problems(timer.target, channels)
     yield from retry_problems(timer.retry)
     once: Any = timer.once
-    if type(once) is not bool:
+    if once is not None and type(once) is not bool:
         yield Problem("once", f"expected True or False, not {once!r:.50}")
+    elif once and timer.quiet is not None:
+        yield Problem(
+            "once", "cannot be true with quiet: a debounced key fires again after the next call; leave it out"
+        )
     for field, option in TIMER_SPANS.items():
         try:
             if (given := getattr(timer, field)) is not None:

@@ -12,6 +12,7 @@ from duly.decide.retry import DEFAULT, retry_text
 from duly.decide.targets.targets import destination_of
 from duly.errors import Invalid, Problem
 from duly.records.event import TIMER_SPANS, NewEvent, Timer, lane_of
+from duly.values.instants import read_due
 
 spans_of = attrgetter(*TIMER_SPANS)
 NO_SPANS = spans_of(Timer(timedelta(), ""))
@@ -49,6 +50,8 @@ def _made(
 ) -> NewEvent | list[Problem]:
     if not isinstance(timer, Timer):
         return [Problem("", f"expected a Timer, not {type(timer).__name__}")]
+    if isinstance(timer.due, str | int | float):
+        timer = msgspec.structs.replace(timer, due=read_due(timer.due))
     payload = write_json(timer.payload, "payload")
     target = None if timer.target is None else write_json(timer.target, "target")
     if isinstance(payload, Problem) or isinstance(target, Problem) or _own_problems(timer):
@@ -79,7 +82,7 @@ def _made(
         correlation_id=timer.correlation_id,
         destination=destination,
         via=via,
-        once=timer.once,
+        once=timer.once is not False,
     )
     return event if spans_of(timer) == NO_SPANS else _with_spans(event, timer, channels)
 
@@ -112,7 +115,8 @@ def _own_problems(timer: Timer) -> bool:
     """Whether the fields that timers of one kind do not share have problems."""
     return bool(
         when_problems(timer)
-        or type(timer.once) is not bool
+        or not (timer.once is None or type(timer.once) is bool)
+        or (timer.once and timer.quiet is not None)
         or (timer.key is not None and name_problems("key", timer.key))
         or (timer.correlation_id is not None and name_problems("correlation_id", timer.correlation_id))
     )

@@ -1,5 +1,6 @@
 """Why an event has not fired yet, or did not fire: the one cause, by its row, its history, and what is around it."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -7,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from duly.decide.targets.commands import COMMAND
-from duly.records.event import HANDLER, Event, HoldKind, Status
+from duly.records.event import HANDLER, Event, HoldKind, Status, schedule_of
 from duly.records.history import Entry
 from duly.records.marks import Id, Instant
 from duly.records.target import DESTINATION_OF_ALL, Known
@@ -78,7 +79,11 @@ def _reason(
         return _ready(event, around, discreet)
     match event.status:
         case Status.PENDING if event.held is not None:
-            return _HOLDS[event.hold_kind or HoldKind.PAUSED], f"it is held: {event.held}", _probe_at(around)
+            return (
+                _HOLDS[event.hold_kind or HoldKind.PAUSED],
+                f"it is held: {event.held}{_until(event)}",
+                _probe_at(around),
+            )
         case Status.PENDING:
             return _later(event, history, event.ready or event.due, discreet)
         case Status.PROCESSING:
@@ -98,6 +103,16 @@ def _reason(
             return "cancelled", _act(history, acts, "it was cancelled"), None
         case Status.SKIPPED:
             return "skipped", _act(history, ("skipped", "shadowed"), "it was skipped"), None
+
+
+def _until(event: Event) -> str:
+    """What ends the hold of a paused schedule's event."""
+    if event.hold_kind is not HoldKind.PAUSED or schedule_of(event.series) is None or event.owner is None:
+        return ""
+    return (
+        f". Resume the schedule {event.owner!r:.60}: `duly schedules resume {shlex.quote(event.owner)}`"
+        f"{'' if event.tenant == 'default' else f' with --tenant {shlex.quote(event.tenant)}'}, or /resume over HTTP"
+    )
 
 
 _HOLDS: dict[HoldKind, Kind] = {

@@ -35,7 +35,17 @@ from duly.ports.claiming import (
     TakenOver,
 )
 from duly.ports.dead_letters import DeadLetter, DeadLetterPort, DeadLetterStore
-from duly.ports.events import PAGE_EXAMINED, EventPort, EventStore, EventTransaction, Page
+from duly.ports.events import (
+    COUNT_EXAMINED,
+    DUE_EXAMINED,
+    PAGE_EXAMINED,
+    DuePage,
+    EventFinder,
+    EventPort,
+    EventStore,
+    EventTransaction,
+    Page,
+)
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.pruning import Prunable, PrunePage, PrunePort, PruneStore
@@ -71,6 +81,8 @@ from duly.ports.users import TypeSettingsPort, UserHeadPort, UserPort, UserStore
 from duly.ports.workers import BeatPort, PresencePort
 
 __all__ = [
+    "COUNT_EXAMINED",
+    "DUE_EXAMINED",
     "MOST_VIOLATIONS",
     "NEWEST_EXAMINED",
     "NOT_YET",
@@ -97,6 +109,8 @@ __all__ = [
     "DestinationLookup",
     "DestinationPort",
     "DestinationReader",
+    "DuePage",
+    "EventFinder",
     "EventPort",
     "EventStore",
     "EventTransaction",

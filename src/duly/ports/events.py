@@ -8,6 +8,8 @@ from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.workers import PresencePort
 from duly.records.event import Event
+from duly.records.finding.counts import Count
+from duly.records.finding.sorting import DuePlace
 from duly.records.history import Entry
 from duly.records.schedule import Schedule
 from duly.records.specs import Spec
@@ -23,6 +25,19 @@ class Page(NamedTuple):
 
 PAGE_EXAMINED = 5_000
 """The number of events that one page examines: about 5 ms of work."""
+
+DUE_EXAMINED = 5_000
+"""Waiting events that a page in the order of due times examines, in each tenant: about 5 ms of work."""
+
+COUNT_EXAMINED = 100_000
+"""Events that a count examines: about 0.1 s of work."""
+
+
+class DuePage(NamedTuple):
+    """A page of events in the order of due times, and the place after which the next page begins; None at the end."""
+
+    events: list[Event]
+    next: DuePlace | None
 
 
 class EventPort(Protocol):
@@ -65,11 +80,25 @@ class EventPort(Protocol):
         """A schedule by name, not locked."""
 
 
+class EventFinder(Protocol):
+    """Finds and counts events."""
+
+    async def page_by_due(
+        self, spec: Spec, *, limit: int, latest_first: bool = False, after: DuePlace | None = None
+    ) -> DuePage:
+        """Waiting events (PENDING) that satisfy the spec, in the order of due time and id, after a place. Examines at
+        most DUE_EXAMINED events that may not satisfy the spec, and reads no more than PAGE_BYTES."""
+
+    async def count_events(self, spec: Spec) -> Count:
+        """How many events satisfy the spec: exact if they are at most MOST_COUNTED, and if no more than COUNT_EXAMINED
+        had to be examined for that."""
+
+
 class EventTransaction(EventPort, SeriesTransaction, DeadLetterPort, Protocol):
     """One transaction about an event, and about its successor if the event is a head."""
 
 
-class EventStore(EventPort, DeadLetterPort, PresencePort, Protocol):
+class EventStore(EventPort, EventFinder, DeadLetterPort, PresencePort, Protocol):
     """A store as the verbs of events see it."""
 
     def begin(self) -> AbstractAsyncContextManager[EventTransaction]: ...

@@ -9,6 +9,7 @@ from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
 from duly.records.event import Event, HoldKind, NewEvent
+from duly.records.finding.counts import Count
 from duly.records.history import Entry
 from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.rules.recurrence import Occurrence
@@ -148,6 +149,9 @@ class SchedulePort(Protocol):
     ) -> list[Schedule]:
         """The schedules of a tenant, or of all tenants, ordered by tenant and name, after the pair *after*. CutShort if
         they do not fit into *within* bytes."""
+
+    async def count_schedules(self, tenant: str | None) -> Count:
+        """The number of schedules: exact if they are at most MOST_COUNTED."""
 
     async def halted(self, kind: HaltKind, *, limit: int) -> list[Schedule]:
         """Schedules that have no next event for a reason of this kind, in the order of tenant and name."""

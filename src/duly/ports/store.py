@@ -5,7 +5,7 @@ from typing import Protocol
 
 from duly.ports.claiming import ClaimPath, ClaimTransaction
 from duly.ports.dead_letters import DeadLetterPort
-from duly.ports.events import EventPort
+from duly.ports.events import EventFinder, EventPort
 from duly.ports.invariants import InvariantPort
 from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort
@@ -32,6 +32,7 @@ class EveryPort(
     TimerPort,
     PrunePort,
     EventPort,
+    EventFinder,
     ScheduleTransaction,
     UserTransaction,
     TargetPort,

@@ -5,12 +5,13 @@ from contextlib import AbstractAsyncContextManager
 from datetime import time
 from typing import Protocol
 
-from duly.decide.calendars.attribute_filters import AttributeFilter
 from duly.ports.events import EventPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.targets import DestinationReader
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent
+from duly.records.finding.counts import Count
+from duly.records.finding.users import EVERY_USER, UserSearch
 from duly.records.user import User
 
 
@@ -30,10 +31,13 @@ class UserPort(Protocol):
         before: str | None,
         limit: int,
         within: int | None = None,
-        having: Sequence[AttributeFilter] = (),
+        which: UserSearch = EVERY_USER,
     ) -> list[User]:
-        """The users of a tenant, or of all tenants, newest first, with ids less than *before*, *having* attributes.
+        """The users of a tenant, or of all tenants, that match a search, newest first, with ids less than *before*.
         CutShort if they do not fit into *within* bytes."""
+
+    async def count_users(self, tenant: str | None, which: UserSearch) -> Count:
+        """How many users match a search: exact if they are at most MOST_COUNTED."""
 
     async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:
         """The ids of users, oldest first, greater than *after*."""

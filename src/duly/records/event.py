@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from duly.decide.retry import DEFAULT, Retry, read_retry
+from duly.records.finding.counts import COUNTED
 from duly.records.marks import Fallback, FromOne, FromZero, Id, Internal, Mark, told
 from duly.records.wire.forms import JsonForm, JsonPart, computed
 from duly.records.wire.retry import RETRY
@@ -106,7 +107,7 @@ class Timer(msgspec.Struct, frozen=True):
     """A caller's request for one firing: at an instant, after a delay, or, with *quiet*, so long after the last of many
     calls."""
 
-    due: datetime | timedelta | None
+    due: datetime | timedelta | float | str | None
     type: str
     payload: Any = None
     key: str | None = None
@@ -115,7 +116,7 @@ class Timer(msgspec.Struct, frozen=True):
     retry: Retry = DEFAULT
     correlation_id: str | None = None
     expires: Annotated[timedelta | float | str | None, EXPIRES] = None
-    once: bool = True  # a key that has fired stays fired; False: it may fire again
+    once: bool | None = None  # a key that has fired stays fired; False, or with *quiet* None: it may fire again
     quiet: Annotated[timedelta | float | str | None, QUIET] = None
     max_wait: Annotated[timedelta | float | str | None, MAX_WAIT] = None
 
@@ -129,7 +130,7 @@ class TimerOptions(TypedDict, total=False):
     retry: Retry
     correlation_id: str | None
     expires: timedelta | float | str | None
-    once: bool
+    once: bool | None
     quiet: timedelta | float | str | None
     max_wait: timedelta | float | str | None
 
@@ -349,7 +350,8 @@ EVENT_JSON = JsonForm(
 EVENT_PAGE = EVENT_JSON.page(
     "Events",
     "events",
-    next_after=Annotated[Id | None, told("Value of `after` for the next page; null on the last page")],
+    next_after=Annotated[str | None, told("Value of `after` for the next page; null on the last page")],
+    count=COUNTED,
 )
 
 

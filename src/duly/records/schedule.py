@@ -10,6 +10,7 @@ from duly.decide.retry import Retry, read_retry
 from duly.errors import Invalid
 from duly.records.etags import schedule_tag
 from duly.records.event import SCHEDULE, HoldKind, Status
+from duly.records.finding.counts import COUNTED
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
 from duly.records.series import Series
 from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, OneField, as_utc, computed
@@ -201,4 +202,4 @@ SCHEDULE_JSON = JsonForm(
     },
     computed=(computed(Warnings, "warnings", lambda schedule: schedule.warnings),),
 )
-SCHEDULE_PAGE = SCHEDULE_JSON.page("Schedules", "schedules")
+SCHEDULE_PAGE = SCHEDULE_JSON.page("Schedules", "schedules", count=COUNTED)

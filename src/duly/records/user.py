@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from duly.records.etags import user_tag
+from duly.records.finding.counts import COUNTED
 from duly.records.marks import Id, Internal, LookedUp, Warnings
 from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, as_raw
 from duly.rules.zones import zone_warning
@@ -123,4 +124,4 @@ USER_JSON = JsonForm(
         "noted": JsonPart({"warnings": Warnings}, lambda user: {"warnings": user.warnings}, _noted),
     },
 )
-USER_PAGE = USER_JSON.page("Users", "users")
+USER_PAGE = USER_JSON.page("Users", "users", count=COUNTED)

@@ -10,7 +10,10 @@ from importlib.resources import files
 from duly.stores.columns.lists import with_lists
 
 INVARIANTS = "invariants.sql"
-FILES = ("queries.sql", "keys.sql", "users.sql", "targets.sql", "api.sql", "workers.sql", INVARIANTS, "prune.sql")
+FILES = (
+    *("queries.sql", "finding.sql", "keys.sql", "users.sql", "targets.sql", "api.sql", "workers.sql"),
+    *(INVARIANTS, "prune.sql"),
+)
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)( \(read\))?\n", re.MULTILINE)
 _COMMENT = re.compile(r"--.*")

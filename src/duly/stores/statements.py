@@ -14,15 +14,11 @@ from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.decide.series.successor import editions
 from duly.ports import (
     NO_FRONTIER,
-    PAGE_BYTES,
-    PAGE_EXAMINED,
     ClaimedEvents,
     Clock,
     CreatedEvent,
-    CutShort,
     Horizon,
     KnownFrontier,
-    Page,
     PlantedHead,
     RenewedIds,
     Reserved,
@@ -33,18 +29,18 @@ from duly.ports import (
 )
 from duly.records.event import Claim, Event, NewEvent, Settlement, Status
 from duly.records.history import Entry
-from duly.records.specs import Compare, Spec
+from duly.records.specs import Spec
 from duly.stores.columns.lists import ADD
 from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
 from duly.stores.dead_letter_statements import DeadLetterQueries
-from duly.stores.filters.index_choice import USUAL_TENANT, index_choice
 from duly.stores.filters.specs import Dialect, compile_spec
+from duly.stores.finding.counts import CountQueries
 from duly.stores.invariant_statements import InvariantQueries
 from duly.stores.key_statements import KeyQueries, RequestQueries
 from duly.stores.prune_statements import PruneQueries
 from duly.stores.queries import Query, load
-from duly.stores.query_base import LAST_ID, Columns, each, read_settled
+from duly.stores.query_base import Columns, each, read_settled
 from duly.stores.schedule_statements import ScheduleQueries
 from duly.stores.target_statements import TargetQueries
 from duly.stores.timer_statements import TimerQueries
@@ -74,6 +70,7 @@ class StoreQueries(
     InvariantQueries,
     WorkerQueries,
     PruneQueries,
+    CountQueries,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and the encoding of values."""
@@ -394,35 +391,6 @@ class StoreQueries(
     async def lock(self, id: str) -> Event | None:
         return self.one(await self.ask("lock", id=id))
 
-    async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
-        return await self._find(spec, limit, after, None)
-
-    async def _find(self, spec: Spec, limit: int, after: str | None, within: int | None) -> list[Event]:
-        older = spec & Compare("id", "<", after) if after else spec
-        asked = self.statement("find", limit=limit, within=within)
-        return each(self.readers.event.read, await self.search(asked, older, index_choice(spec).also))
-
-    async def page(self, spec: Spec, *, limit: int, after: str | None = None, examine: int = PAGE_EXAMINED) -> Page:
-        bound = await self._page_bound(spec, after, examine)
-        # Bounded on both sides, also on the first page: otherwise a table without statistics would be scanned.
-        within = spec if bound is None else spec & Compare("id", ">=", bound) & Compare("id", "<", after or LAST_ID)
-        found = await self._find(within, limit + 1, after if bound is None else None, PAGE_BYTES)
-        page = found[:limit]
-        return Page(page, page[-1].id if len(found) > limit or isinstance(found, CutShort) else bound)
-
-    async def _page_bound(self, spec: Spec, after: str | None, examine: int) -> str | None:
-        """The id of the oldest event that a page examines, counted from the newest; None if no more events than
-        *examine* are left, or if the index finds only matching events."""
-        lead = index_choice(spec)
-        if not lead.leaves:
-            return None
-        if lead.tenant == USUAL_TENANT:
-            [row] = await self.ask("page_bound_of_all", before=after or LAST_ID, skipped=examine - 1)
-            return row[0]  # type: ignore[no-any-return]
-        older = lead.spec & Compare("id", "<", after) if after else lead.spec
-        rows = await self.search(self.statement("page_bound", skipped=examine - 1), older, lead.also)
-        return rows[0][0] if len(rows) > 1 else None
-
     async def history(
         self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
     ) -> list[Entry]:
@@ -447,11 +415,6 @@ class StoreQueries(
 
     async def request_stop(self, id: str, by: str, detail: str | None) -> None:
         await self.ask("request_stop", id=id, by=by, detail=detail)
-
-    async def lanes_of(self, spec: Spec, *, examine: int) -> list[str]:
-        bound = await self._page_bound(spec, None, examine)
-        within = spec if bound is None else spec & Compare("id", ">=", bound)
-        return [row[0] for row in await self.search(self.statement("lanes_of"), within, index_choice(spec).also)]
 
     async def overview(self) -> list[tuple[str, str, int, datetime]]:
         return [

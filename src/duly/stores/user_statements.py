@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import time
 from typing import Any
 
-from duly.decide.calendars.attribute_filters import AttributeFilter
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent, user_of
+from duly.records.finding.users import EVERY_USER, UserSearch
 from duly.records.user import User
 from duly.stores.columns.lists import PUT_TYPE_SETTINGS, USERS
-from duly.stores.filters.attributes import having_attributes
+from duly.stores.filters.users import users_where
 from duly.stores.queries import Query
 from duly.stores.query_base import FIRST_ID, LAST_ID, WITHIN, QueryBase, each
 
@@ -45,17 +45,17 @@ class UserQueries(QueryBase):
         before: str | None,
         limit: int,
         within: int | None = None,
-        having: Sequence[AttributeFilter] = (),
+        which: UserSearch = EVERY_USER,
     ) -> list[User]:
         bounds: dict[str, Any] = {"before": before or LAST_ID, "limit": limit, WITHIN: within}
         query, parameters = (
             self.statement("list_users", **bounds)
-            if tenant is None
+            if tenant is None or which
             else self.statement("list_users_of", tenant=tenant, **bounds)
         )
-        where, values = having_attributes(having, self.dialect)
-        rows = await self.run(Query(query.name, query.sql.replace("{where}", where), query.reads), parameters | values)
-        return each(self.readers.user.read, rows)
+        where, values = users_where(tenant if which else None, which, self.dialect)
+        asked = Query("find_users" if which else query.name, query.sql.replace("{where}", where), query.reads)
+        return each(self.readers.user.read, await self.run(asked, parameters | values))
 
     async def walk_users(self, tenant: str | None, *, after: str | None, limit: int) -> list[str]:
         bounds: dict[str, Any] = {"after": after or FIRST_ID, "limit": limit}

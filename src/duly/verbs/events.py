@@ -20,6 +20,8 @@ from duly.errors import Conflict, Invalid, Problem
 from duly.ports import EventPort, EventStore, EventTransaction, ListPage, Page, PresencePort
 from duly.records.event import TERMINAL, Event, HoldKind, Status
 from duly.records.filters import EventFilter, no_schedule
+from duly.records.finding.counts import Count
+from duly.records.finding.sorting import LATEST_DUE, NEWEST, check_sorted
 from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
@@ -69,8 +71,15 @@ class Events:
         tenant: str | None = None,
         limit: int = 100,
         after: str | None = None,
+        sort: str = NEWEST,
     ) -> list[Event]:
-        """Find events, the newest first. For the next page, *after* is the last id of this one."""
+        """Find events, the newest first. For the next page, *after* is the last id of this one.
+
+        With *sort* ``"due"``, find waiting events (PENDING) in the order of their due times, the next one first, or
+        with ``"-due"`` the last one first. Then ``page`` tells where the next page begins.
+        """
+        if sort != NEWEST:
+            return await self._find_by_due(spec, tenant, limit, after, sort)
         check_page(limit)
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         found = await self._store.find(await self._spec(spec, tenant), limit=limit, after=before)
@@ -84,13 +93,25 @@ class Events:
         tenant: str | None = None,
         limit: int = 100,
         after: str | None = None,
+        sort: str = NEWEST,
     ) -> Page:
-        """A page of events, the newest first, in a time that does not grow with the number of events. A page may be
-        short or empty without being the last: the next one begins after its ``next``, which is None at the end."""
+        """A page of events in the order of ``find``, in a time that does not grow with the number of events. A page may
+        be short or empty without being the last: the next one begins after its ``next``, which is None at the end."""
         check_page(limit)
+        if sort != NEWEST:
+            place = check_sorted(spec, sort, after)
+            which = await self._spec(spec, tenant)
+            found = await self._store.page_by_due(which, limit=limit, latest_first=sort == LATEST_DUE, after=place)
+            return Page(found.events, None if found.next is None else str(found.next))
         before = None if after is None else check_id(after, AN_EVENTS, "after")
         page = await self._store.page(await self._spec(spec, tenant), limit=limit, after=before)
         return page
+
+    @reads
+    async def count(self, spec: Spec | EventFilter | None = None, *, tenant: str | None = None) -> Count:
+        """How many events match the spec: exact if they are at most 10,000, and if no more than 100,000 had to be
+        examined to find them; otherwise an estimate that says so."""
+        return await self._store.count_events(await self._spec(spec, tenant))
 
     @reads
     async def history(self, id: str, *, tenant: str | None = None) -> list[Entry]:
@@ -303,6 +324,16 @@ class Events:
 
     # -- internal
 
+    async def _find_by_due(
+        self, spec: Spec | EventFilter | None, tenant: str | None, limit: int, after: str | None, sort: str
+    ) -> list[Event]:
+        page = await self.page(spec, tenant=tenant, limit=limit, after=after, sort=sort)
+        found = page.events
+        while page.next is not None and len(found) < limit:
+            page = await self.page(spec, tenant=tenant, limit=limit - len(found), after=page.next, sort=sort)
+            found += page.events
+        return found
+
     async def _spec(self, spec: Spec | EventFilter | None, tenant: str | None) -> Spec:
         """The spec for the store: of the filter, and of the tenant."""
         if isinstance(spec, EventFilter):
@@ -361,17 +392,20 @@ class Events:
 
 
 def _required(event: Event | None, name: str, tenant: str | None) -> Event:
-    return require_found("event", event, _as_id(name) or f"with id or key {name!r:.60}", tenant)
+    id = _as_id(name)
+    if event is None and id is None:  # a key is looked for in one tenant
+        tenant = tenant or DEFAULT_TENANT
+    return require_found("event", event, id or f"with id or key {name!r:.60}", tenant)
 
 
 def _as_id(name: str) -> str | None:
     """The id, if the text has the form of one; raises Invalid for what is no text."""
+    if not isinstance(name, str):
+        raise Invalid([Problem("id", f"expected an event's id or key, as text, not {type(name).__name__}")])
     try:
         return check_id(name, AN_EVENTS)
     except Invalid:
-        if isinstance(name, str):
-            return None
-        raise
+        return None
 
 
 async def _change(tx: EventTransaction, event: Event, act: str, by: str, detail: str | None) -> Event:

@@ -12,8 +12,8 @@ import msgspec
 from duly.decide.calendars.calendar import concerned
 from duly.decide.calendars.users import changed_user, changes_of, new_user
 from duly.decide.checks import name_problems
-from duly.engine.destinations.target_references import Key, key_of, missing, targets_missing
-from duly.engine.series.put_users import Calendars, ChangedUser, change_users, first_heads
+from duly.engine.destinations.target_references import Key, key_of, missing
+from duly.engine.series.put_users import Calendars, ChangedUser, change_users, first_heads, missing_problems
 from duly.errors import Conflict, Invalid, Misuse, Problem
 from duly.ids import new_ids
 from duly.ports import UserStore
@@ -155,8 +155,9 @@ class _Import:
                 refused.append(RefusedRow(keyed.line.number, error.problems))
         if gone := await self._missing(heads):
             without = [head for head in heads if key_of(head) in gone]
+            new = {user.id: user for user in users}
             for id in {user_of(head.series) or "" for head in without}:
-                problems = targets_missing([head for head in without if user_of(head.series) == id], gone)
+                problems = missing_problems(new[id], [head for head in without if user_of(head.series) == id], gone)
                 refused.append(RefusedRow(added.pop(id), problems))
             users = [user for user in users if user.id in added]
             heads = [head for head in heads if user_of(head.series) in added]

@@ -26,6 +26,7 @@ from duly.ids import new_id
 from duly.ports import PAGE_BYTES, ListPage, ScheduleStore, ScheduleTransaction, page_of
 from duly.records.etags import check_tag
 from duly.records.event import Event, NewEvent
+from duly.records.finding.counts import Count
 from duly.records.history import Entry
 from duly.records.results import Backfilled, ReplannedHead, Resumed
 from duly.records.schedule import HaltKind, PassedOver, Schedule
@@ -111,6 +112,11 @@ class Schedules(ScheduleImports):
         check_page(limit)
         last = ("", "") if after is None else (after.tenant, after.name)
         return await self._store.shown_schedules(tenant, after=last, limit=limit)
+
+    @reads
+    async def count(self, *, tenant: str | None = None) -> Count:
+        """The number of schedules: exact up to 10,000, then an estimate that says so."""
+        return await self._store.count_schedules(tenant)
 
     @for_doors
     @reads

@@ -1,21 +1,22 @@
 """The verbs of users: add, list, change, delete, import. Each changes the users' events in the same transaction."""
 
 import builtins
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 import msgspec
 
-from duly.decide.calendars.attribute_filters import attribute_filters
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
 from duly.engine.series.user_heads import MOST_TRIES
-from duly.errors import Conflict, Invalid
+from duly.errors import Conflict, Invalid, Problem
 from duly.ports import PAGE_BYTES, ListPage, UserStore, UserTransaction, page_of
 from duly.records.etags import check_tag
 from duly.records.event import Event
+from duly.records.finding.counts import Count
+from duly.records.finding.users import UserFilters, user_search
 from duly.records.history import Entry
 from duly.records.results import Imported, Refreshed, nowhere_to_go
 from duly.records.specs import OfUser
@@ -48,7 +49,7 @@ class Users:
 
     @reads
     async def get(self, id: str, *, tenant: str | None = None) -> User:
-        return require_found("user", await self._store.user(check_id(id, A_USERS)), id, tenant)
+        return require_found("user", await self._store.user(user_id(id)), id, tenant)
 
     @reads
     async def by_key(self, key: str, *, tenant: str = "default") -> User:
@@ -59,34 +60,30 @@ class Users:
 
     @reads
     async def list(
-        self,
-        *,
-        tenant: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        limit: int = 100,
-        after: str | None = None,
+        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None, **which: Unpack[UserFilters]
     ) -> builtins.list[User]:
-        """The users, the newest first; with *attributes* such as ``{"plan": "pro"}``, only those who have them. For the
-        next page, *after* is the last id of this one."""
+        """The users, the newest first: all of them, or those with this *key*, in this *timezone*, with *attributes*
+        such as ``{"plan": "pro"}``, or whose *name* begins with this: the first, the last, or both in either order. For
+        the next page, *after* is the last id of this one."""
         check_page(limit)
-        before, having = None if after is None else check_id(after, A_USERS, "after"), attribute_filters(attributes)
-        return await self._store.list_users(tenant, before=before, limit=limit, having=having)
+        before, search = None if after is None else check_id(after, A_USERS, "after"), user_search(which)
+        return await self._store.list_users(tenant, before=before, limit=limit, which=search)
+
+    @reads
+    async def count(self, *, tenant: str | None = None, **which: Unpack[UserFilters]) -> Count:
+        """How many users ``list`` would list: exact up to 10,000, then an estimate that says so."""
+        return await self._store.count_users(tenant, user_search(which))
 
     @for_doors
     @reads
     async def page(
-        self,
-        *,
-        tenant: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        limit: int = 100,
-        after: str | None = None,
+        self, *, tenant: str | None = None, limit: int = 100, after: str | None = None, **which: Unpack[UserFilters]
     ) -> ListPage[User]:
         """A page of users, the newest first, limited in bytes as well. For the next page, *after* is the last id of
         this one."""
         check_page(limit)
-        before, having = None if after is None else check_id(after, A_USERS, "after"), attribute_filters(attributes)
-        found = await self._store.list_users(tenant, before=before, limit=limit + 1, within=PAGE_BYTES, having=having)
+        before, search = None if after is None else check_id(after, A_USERS, "after"), user_search(which)
+        found = await self._store.list_users(tenant, before=before, limit=limit + 1, within=PAGE_BYTES, which=search)
         return page_of(found, limit)
 
     async def update(
@@ -101,7 +98,7 @@ class Users:
     ) -> User:
         """Change the given fields of a user. Events that have not started follow: their time, payload and zone. Events
         under way or being retried are delivered unchanged. Raises Stale unless the user has the *expected* tag."""
-        id = check_id(id, A_USERS)
+        id = user_id(id)
         async with self._within(transaction) as tx:
             require_found("user", await tx.user(id), id, tenant)
             if expected is not None:
@@ -124,7 +121,7 @@ class Users:
     ) -> User:
         """Delete a user, and cancel the events that have not started. Events under way continue to their end, and none
         follows them. Raises Stale unless the user has the *expected* tag."""
-        id = check_id(id, A_USERS)
+        id = user_id(id)
         async with self._within(transaction) as tx:
             require_found("user", await tx.user(id), id, tenant)
             user = await _locked(tx, id, tenant, expected)
@@ -207,6 +204,15 @@ class Users:
     async def _within(self, transaction: Any) -> AsyncIterator[UserTransaction]:
         async with (self._transaction_of(transaction) or self._store).begin() as tx:
             yield tx
+
+
+def user_id(id: Any) -> str:
+    """A user's id in the form that stores use; raises Invalid if it is none."""
+    try:
+        return check_id(id, A_USERS)
+    except Invalid as error:
+        [problem] = error.problems
+        raise Invalid([Problem(problem.path, f"{problem.message}; by_key finds a user by key")]) from None
 
 
 async def _locked(tx: UserTransaction, id: str, tenant: str | None, expected: str | None) -> User:

@@ -50,6 +50,9 @@ URL = rf"^[Hh][Tt][Tt][Pp][Ss]?://{_HOST}(:[0-9]{{0,5}})?([/?][^\p{{C}}\p{{Z}}#]
 ETAG = r'(\*|(W/)?"[^",]*")'
 ETAGS = rf"^{ETAG}([ \t]*,[ \t]*{ETAG})*$"
 
+DUE_PLACE = exactly(rf"{INSTANT}/[0-9a-fA-F]{{8}}(-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}")
+"""A place in the order of due times: the due time and the id of an event."""
+
 _TODAY_ON = r"(?!0|1[0-8]|19[0-6]|9999)"  # years from 1970 to 9998
 _WHOLE_SECONDS = r"(\.(0{1,6}|0{6}[0-9]{1,3}))?"
 _LOCAL_SECONDS = rf"{_TODAY_ON}{DATE}([Tt ]{HOURS_AND_MINUTES}(:[0-5][0-9]{_WHOLE_SECONDS})?)?"
@@ -124,6 +127,16 @@ def span(least: timedelta, most: timedelta, note: str = "", told: str = "") -> S
 def spans(options: Mapping[str, SpanOption]) -> dict[str, Schema]:
     """Schemas of the fields of a record that are durations."""
     return {name: span(option.least, option.most, option.note, option.told) for name, option in options.items()}
+
+
+def spans_or_seconds(options: Mapping[str, SpanOption]) -> dict[str, Schema]:
+    """The same, which may also be numbers of seconds."""
+    return {name: {"anyOf": [span, _seconds(options[name])]} for name, span in spans(options).items()}
+
+
+def _seconds(option: SpanOption) -> Schema:
+    least, most = option.least.total_seconds(), option.most.total_seconds()
+    return {"type": "number", "minimum": least, "maximum": most, "description": "The same as a number of seconds"}
 
 
 given_cursor: Schema = {

@@ -7,6 +7,7 @@ from datetime import timedelta
 from duly.api.description import filter_schemas
 from duly.api.description.rule_schemas import dst, policies, policy_changes, rule
 from duly.api.description.schema_words import (
+    DUE_PLACE,
     MOST_BULK,
     PERSON,
     Schema,
@@ -26,7 +27,7 @@ from duly.api.description.schema_words import (
     reason,
     ref,
     span,
-    spans,
+    spans_or_seconds,
     taken,
     text,
     uuid,
@@ -39,6 +40,7 @@ from duly.decide.calendars.users import LONGEST_NAME
 from duly.decide.checks import LONGEST_RETRY, MAX_ATTEMPTS, MOST_LISTED
 from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON
 from duly.records.event import TIMER_SPANS
+from duly.records.finding.sorting import NEWEST, SORTS
 from duly.records.schedule import SCHEDULE_JSON
 from duly.rules.yearly import LEAPS
 
@@ -103,8 +105,10 @@ _timer: Mapping[str, Schema] = {
     "target": maybe(target),
     "retry": maybe(retry),
     "correlation_id": maybe(name("correlation_id")),
-    "once": maybe({"type": "boolean", "default": True, "description": "Whether a key that has fired stays fired"}),
-    **each_maybe(spans(TIMER_SPANS)),
+    "once": maybe(
+        {"type": "boolean", "description": "Whether a key that has fired stays fired: true, unless `quiet` is given"}
+    ),
+    **each_maybe(spans_or_seconds(TIMER_SPANS)),
 }
 _GIVEN: Schema = {"type": "string"}
 _NULL: Schema = {"type": "null"}
@@ -114,13 +118,42 @@ _ONE_OF_THEM = [
         "properties": {"after": {"type": ["string", "number"]}, "due_at": _NULL, "quiet": _NULL, "max_wait": _NULL},
         "required": ["after"],
     },
-    {"properties": {"quiet": _GIVEN, "due_at": _NULL, "after": _NULL}, "required": ["quiet"]},
+    {
+        "properties": {
+            "quiet": {"type": ["string", "number"]},
+            "due_at": _NULL,
+            "after": _NULL,
+            "once": {"enum": [False, None]},
+        },
+        "required": ["quiet"],
+    },
 ]
 
 PAGING: Mapping[str, Schema] = {"limit": whole(1, MOST_LISTED, default=100), "cursor": given_cursor}
 _LAST = "of the last item of the previous page, instead of a cursor"
 PAGING_BY_ID: Mapping[str, Schema] = {**PAGING, "after": {**uuid, "description": f"The id {_LAST}"}}
 PAGING_BY_NAME: Mapping[str, Schema] = {**PAGING, "after": name("name", description=f"The name {_LAST}")}
+COUNTING: Mapping[str, Schema] = {
+    "count": {
+        **choice("true", "false"),
+        "description": "With true, also tell how many match in all: exactly up to "
+        "10,000, then as an estimate, whose `exact` is false",
+    }
+}
+SORTED: Mapping[str, Schema] = {
+    **PAGING,
+    "after": {
+        "anyOf": [uuid, {"type": "string", "pattern": DUE_PLACE}],
+        "description": f"The id {_LAST}; in the order of due times, its `next_after`",
+    },
+    "sort": {
+        **choice(*SORTS),
+        "default": NEWEST,
+        "description": "The order: the newest first, or waiting events (`PENDING`) by their due times, the next one "
+        "first (`due`) or the last one first (`-due`)",
+    },
+    **COUNTING,
+}
 
 _ignored: Mapping[str, Schema] = {
     field: {"description": "Read-only; ignored in requests"} for field in SCHEDULE_JSON.types if field not in _schedule

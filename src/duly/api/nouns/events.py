@@ -9,12 +9,12 @@ from duly.api.description import examples
 from duly.api.description.filter_schemas import QUERY as FILTERS
 from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import REASON, given_instant, ref, taken
-from duly.api.description.schemas import PAGING, PAGING_BY_ID
+from duly.api.description.schemas import PAGING, SORTED
 from duly.api.nouns.dead_letter_batches import discard_some, replay_some
 from duly.api.protocol.all_problems import gathered, together
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.pages import page_of, page_of_history, where_next
-from duly.api.protocol.query_string import RequestedPage, id_place
+from duly.api.protocol.query_string import RequestedPage, due_place, id_place
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.rates import read_rate
@@ -23,6 +23,7 @@ from duly.errors import Conflict, NotFound, Problem
 from duly.ports import ListPage
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, read_filter
+from duly.records.finding.sorting import NEWEST
 from duly.records.history import ENTRY_JSON, HISTORY_PAGE, Entry
 from duly.records.results import CancelResult, DeadLetters
 from duly.records.specs import Spec
@@ -52,9 +53,11 @@ async def list_page(
     ask: ApiRequest, which: Spec | EventFilter | None, page: RequestedPage, problems: Sequence[Problem] = ()
 ) -> ApiResponse:
     """A page of events; raises Invalid with the given *problems* and all others that are found."""
+    sort = ask.query.get("sort", NEWEST)
     with together(problems, {}):
-        found = await ask.own.events.page(which, tenant=ask.tenant, limit=page.limit, after=page.after)
-    return page_of(ask, page, "events", found.events, _shown, found.next, next_after=found.next)
+        found = await ask.own.events.page(which, tenant=ask.tenant, limit=page.limit, after=page.after, sort=sort)
+    more = {"count": await ask.own.events.count(which, tenant=ask.tenant)} if page.counts else {}
+    return page_of(ask, page, "events", found.events, _shown, found.next, next_after=found.next, **more)
 
 
 def _shown(event: Event) -> dict[str, Any]:
@@ -66,21 +69,21 @@ def _shown(event: Event) -> dict[str, Any]:
     "/v1/events",
     {
         200: DescribedResponse(
-            "A page of events, newest first",
+            "A page of events",
             EVENT_PAGE.struct,
             examples.page("events", examples.EVENT, next_after=None),
         )
     },
-    query={**FILTERS, **PAGING_BY_ID},
+    query={**FILTERS, **SORTED},
 )
 async def list_events(ask: ApiRequest) -> ApiResponse:
-    """List events.
+    """List events, the newest first, or waiting ones in the order of their due times.
 
     All given filters must match. A page may have fewer events than its limit, even none: there are more pages as long
     as there is a `next_cursor`. Events that are created meanwhile are newer and do not appear on later pages.
     """
-    page = RequestedPage(ask.query, id_place)
-    which, problems = read_filter({field: value for field, value in ask.query.items() if field not in PAGING_BY_ID})
+    page = RequestedPage(ask.query, id_place if ask.query.get("sort", NEWEST) == NEWEST else due_place)
+    which, problems = read_filter({field: value for field, value in ask.query.items() if field not in SORTED})
     return await list_page(ask, which, page, [*page.problems, *problems])
 
 
@@ -93,7 +96,10 @@ async def cancelled(ask: ApiRequest, name: str, reason: str | None = None) -> Ap
     """Cancels the event with this id or key. The status of the answer says what came of it."""
     result = await ask.own.events.cancel(name, tenant=ask.tenant, by=ask.by, reason=reason)
     if result is CancelResult.NOTHING:
-        raise NotFound(f"there is no event {name!r:.60} to cancel: it does not exist, or was cancelled before")
+        raise NotFound(
+            f"there is no event {name!r:.60} to cancel in tenant {ask.tenant!r}: it does not exist, or was cancelled "
+            "before"
+        )
     event = await ask.own.events.get(name, tenant=ask.tenant)
     if result is CancelResult.FIRED:
         raise has_fired(event)

@@ -20,7 +20,7 @@ from duly.api.description.schema_words import (
     taken,
     whole,
 )
-from duly.api.description.schemas import PAGING, PAGING_BY_NAME
+from duly.api.description.schemas import COUNTING, PAGING, PAGING_BY_NAME
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
@@ -105,13 +105,14 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
             "A page of schedules, ordered by name", SCHEDULE_PAGE.struct, examples.page("schedules", examples.SCHEDULE)
         )
     },
-    query=PAGING_BY_NAME,
+    query={**PAGING_BY_NAME, **COUNTING},
 )
 async def list_schedules(ask: ApiRequest) -> ApiResponse:
     """List schedules."""
     page = asked_page(ask, name_place)
     found = await ask.own.schedules.page(tenant=ask.tenant, limit=page.limit, after=page.after)
-    return page_of_these(ask, page, "schedules", found, SCHEDULE_JSON.write, lambda one: one.name)
+    more = {"count": await ask.own.schedules.count(tenant=ask.tenant)} if page.counts else {}
+    return page_of_these(ask, page, "schedules", found, SCHEDULE_JSON.write, lambda one: one.name, **more)
 
 
 @operations.add("GET", "/v1/schedules/{name}", {200: SCHEDULE})

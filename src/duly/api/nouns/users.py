@@ -7,21 +7,22 @@ from uuid import UUID
 
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import MOST_BULK, name, ref
-from duly.api.description.schemas import PAGING, PAGING_BY_ID
+from duly.api.description.schema_words import MOST_BULK, name, ref, text, zone
+from duly.api.description.schemas import COUNTING, PAGING, PAGING_BY_ID
 from duly.api.nouns.events import list_page
+from duly.api.protocol.all_problems import together
 from duly.api.protocol.bodies import BULK_BODY_BYTES
 from duly.api.protocol.etags import etag, expected
-from duly.api.protocol.pages import asked_page, page_of, page_of_history, page_of_these
+from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
 from duly.api.protocol.problems import errors_of
 from duly.api.protocol.query_string import RequestedPage, id_place
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.decide.calendars.attribute_filters import LONGEST_VALUE, PREFIX, attribute_filters, read_attribute
+from duly.decide.calendars.attribute_filters import LONGEST_VALUE, PREFIX, read_attribute
 from duly.decide.calendars.users import FIELDS, changed_user, new_user
-from duly.decide.checks import name_problems
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.etags import user_tag
 from duly.records.event import EVENT_PAGE
+from duly.records.finding.users import LONGEST_NAME, UserFilters
 from duly.records.history import HISTORY_PAGE
 from duly.records.results import RefusedRow, StoredRow
 from duly.records.specs import OfUser
@@ -45,7 +46,10 @@ def id_of(ask: ApiRequest) -> str:
     try:
         return str(UUID(ask.named("id")))
     except ValueError:
-        raise NotFound(f"{ask.named('id')!r:.60} is not a user's id: expected a UUID") from None
+        named = ask.named("id")
+        raise NotFound(
+            f"{named!r:.60} is not a user's id, which is a UUID; find a user by key with GET /v1/users?key=…"
+        ) from None
 
 
 @operations.add(
@@ -100,7 +104,15 @@ async def _fields(
     "/v1/users",
     {200: DescribedResponse("A page, newest first", USER_PAGE.struct, examples.page("users", examples.USER))},
     query={
+        "name": text(
+            1,
+            LONGEST_NAME,
+            pattern=r"^[^\u0000]*$",
+            description="Only users whose first name, last name, or both in either order begin with this, in any "
+            "letter case",
+        ),
         "key": name("key", description="Only the user with this key"),
+        "timezone": {**zone, "description": "Only users in this time zone"},
         f"{PREFIX}language": {
             "type": "string",
             "maxLength": LONGEST_VALUE,
@@ -110,36 +122,22 @@ async def _fields(
             "text; text in double quotes matches text only",
         },
         **PAGING_BY_ID,
+        **COUNTING,
     },
 )
 async def list_users(ask: ApiRequest) -> ApiResponse:
-    """List users."""
+    """List users. All given filters must match."""
     page = RequestedPage(ask.query, id_place)
-    problems = [*page.problems, *(name_problems("key", ask.query["key"]) if "key" in ask.query else ())]
-    having = {
+    which = UserFilters(name=ask.query.get("name"), key=ask.query.get("key"), timezone=ask.query.get("timezone"))
+    which["attributes"] = {
         asked.removeprefix(PREFIX): read_attribute(value)
         for asked, value in ask.query.items()
         if asked.startswith(PREFIX)
     }
-    try:
-        attribute_filters(having)
-    except Invalid as error:
-        problems += error.problems
-    if having and "key" in ask.query:
-        problems.append(Problem("key", "cannot be used together with attributes: it names one user"))
-    if problems:
-        raise Invalid(problems)
-    if "key" in ask.query:
-        return page_of(ask, page, "users", await _by_key(ask), USER_JSON.write, None)
-    found = await ask.own.users.page(tenant=ask.tenant, attributes=having, limit=page.limit, after=page.after)
-    return page_of_these(ask, page, "users", found, USER_JSON.write, lambda user: user.id)
-
-
-async def _by_key(ask: ApiRequest) -> list[User]:
-    try:
-        return [await ask.own.users.by_key(ask.query["key"], tenant=ask.tenant)]
-    except NotFound:
-        return []
+    with together(page.problems, {}):
+        found = await ask.own.users.page(tenant=ask.tenant, limit=page.limit, after=page.after, **which)
+    more = {"count": await ask.own.users.count(tenant=ask.tenant, **which)} if page.counts else {}
+    return page_of_these(ask, page, "users", found, USER_JSON.write, lambda user: user.id, **more)
 
 
 @operations.add("GET", "/v1/users/{id}", {200: USER})

@@ -43,9 +43,10 @@ def page_of_these(
     found: ListPage[Item],
     show: Callable[[Item], Any],
     place: Callable[[Item], str],
+    **more: Any,
 ) -> ApiResponse:
     """The same for a page whose next one begins after the *place* of its last item."""
-    return page_of(ask, page, name, found.items, show, place(found.items[-1]) if found.more else None)
+    return page_of(ask, page, name, found.items, show, place(found.items[-1]) if found.more else None, **more)
 
 
 async def page_of_history(ask: ApiRequest, read: Callable[[int, int], Awaitable[ListPage[Entry]]]) -> ApiResponse:

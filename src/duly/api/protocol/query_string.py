@@ -8,11 +8,12 @@ from urllib.parse import urlencode
 from duly.decide.checks import MOST_LISTED, is_id, name_problems
 from duly.errors import Problem
 from duly.records.cursors import read_cursor, write_cursor
+from duly.records.finding.sorting import read_due_place
 
 USUAL_LIMIT = 100
 """Items of a page, if a request does not say."""
 
-PAGING = ("limit", "cursor", "after")
+PAGING = ("limit", "cursor", "after", "count")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
@@ -60,6 +61,12 @@ def id_place(path: str, written: str) -> str | Problem:
     return Problem(path, f"{written!r:.60} is not an id: expected a UUID")
 
 
+def due_place(path: str, written: str) -> str | Problem:
+    """That of a list in the order of due times."""
+    place = read_due_place(path, written)
+    return place if isinstance(place, Problem) else str(place)
+
+
 def name_place(path: str, written: str) -> str | Problem:
     return next((problem._replace(path=path) for problem in name_problems("name", written)), written)
 
@@ -67,7 +74,7 @@ def name_place(path: str, written: str) -> str | Problem:
 class RequestedPage:
     """The page of a list that a request asks for: its limit, and the place after which it begins. A cursor is valid
     only for the list that returned it; `after`, in lists that accept it instead, is the id or name of the last item, as
-    *place* checks it."""
+    *place* checks it. `count` asks how many match in all."""
 
     def __init__(self, query: Mapping[str, str], place: Place = any_place) -> None:
         problems = list[Problem]()
@@ -90,6 +97,9 @@ class RequestedPage:
                     problems.append(after)
                 else:
                     self.after = after
+        self.counts = query.get("count") == "true"
+        if query.get("count", "true") not in ("true", "false"):
+            problems.append(Problem("count", f"must be true or false, not {query['count']!r:.50}"))
         self.problems: Sequence[Problem] = problems
 
     def cursor(self, after: str) -> str:
@@ -103,5 +113,5 @@ class RequestedPage:
 
 
 def link_to_next(path: str, query: Mapping[str, str], cursor: str) -> str:
-    same = {name: value for name, value in query.items() if name != "after"}
+    same = {name: value for name, value in query.items() if name not in ("after", "count")}
     return f'<{path}?{urlencode({**same, "cursor": cursor})}>; rel="next"'

@@ -20,6 +20,7 @@ from duly.errors import ApiNotReady, DulyError, Misuse, NotWritable, StoreUnavai
 from duly.records.event import Status, lane_of
 from duly.records.specs import Compare, Now, OneOf
 from duly.stores.migrations import migrations, pending
+from duly.values.durations import format_duration
 from duly.verbs.events import MOST
 
 FIRST_SOUND_SQLITE = (3, 51, 3)
@@ -217,6 +218,5 @@ async def _overdue(duly: Duly) -> CheckResult:
     if not overdue:
         return CheckResult(OK, "overdue", f"none by more than {brief(late_after)}")
     found = f"{counted(overdue, 'event')}{' or more' if overdue == MOST else ''} by more than {brief(late_after)}"
-    return CheckResult(
-        WARN, "overdue", found, "check that a worker is running; list them with `duly events list --stuck --late-by 5m`"
-    )
+    shown = f"duly events list --stuck --late-by {format_duration(late_after)}"
+    return CheckResult(WARN, "overdue", found, f"check that a worker is running; list them with `{shown}`")

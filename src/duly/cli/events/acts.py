@@ -11,6 +11,7 @@ from duly.cli.events.views import acted
 from duly.cli.exit_codes import DONE, FAILED
 from duly.cli.instants import resolve
 from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.names import DEFAULT_TENANT, is_id
 from duly.cli.output import print_json, screen, tell_error
 from duly.duly import Duly
 from duly.errors import Conflict, DulyError, Misuse, NotFound
@@ -49,7 +50,8 @@ async def _cancel(ids: tuple[str, ...], tenant: str | None, reason: str | None, 
         for id in ids:
             result = await duly.cancel(id, tenant=tenant, by=by, reason=reason)
             if result is CancelResult.NOTHING:
-                tell_error(NotFound(f"there is no event {id!r:.60} to cancel: {UNKNOWN}"), json=invocation.json)
+                where = "" if tenant is None and is_id(id) else f" in tenant {tenant or DEFAULT_TENANT!r}"
+                tell_error(NotFound(f"there is no event {id!r:.60} to cancel{where}: {UNKNOWN}"), json=invocation.json)
                 continue
             event = await duly.events.get(id, tenant=tenant)
             if result is CancelResult.FIRED:

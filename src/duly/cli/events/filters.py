@@ -9,6 +9,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from cyclopts import Parameter
 
+from duly.cli.events.days import EXAMPLES as DAYS
+from duly.cli.events.days import bounds_of
 from duly.cli.instants import resolve
 from duly.cli.users.names import user_id
 from duly.duly import Duly
@@ -26,6 +28,7 @@ from duly.records.filters import (
     EventFilter,
     read_filter,
 )
+from duly.rules.recurrence import DEFAULT_ZONE
 from duly.values.instants import write_instant
 
 NAMES = {"user_id": "user"}
@@ -113,9 +116,22 @@ class ListFilters(TenantFilter):
     """Options that filter events; all given ones must match."""
 
     dead: Annotated[bool, Parameter(help="Dead letters: the same as --status FAILED")] = False
+    due: Annotated[
+        str | None,
+        Parameter(
+            help=f"Due on this day: {DAYS}; if it is ahead, what waits, the next one first, and what rules will add",
+            metavar="DAY",
+        ),
+    ] = None
+    timezone: Annotated[str, Parameter(help="The zone of the day", metavar="ZONE")] = DEFAULT_ZONE
 
     async def filter(self, duly: Duly) -> EventFilter:
         which = await super().filter(duly)
+        if self.due is not None:
+            if which.due_from or which.due_to:
+                raise Misuse("--due is a whole day: leave out --due-from and --due-to")
+            start, end = await bounds_of(duly, self.due, self.timezone)
+            which = msgspec.structs.replace(which, due_from=start, due_to=end)
         if not self.dead:
             return which
         if which.status and Status.FAILED not in which.status:

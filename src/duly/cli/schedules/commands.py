@@ -1,6 +1,7 @@
 """``duly schedules``: shows schedules and their next occurrences."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -9,6 +10,8 @@ from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.events.views import empty_table
 from duly.cli.instants import resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.lists.counting import Counting, tell_count
+from duly.cli.lists.exports import Format, Wanted, export
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
 from duly.cli.schedules import acts, compare, put
@@ -30,6 +33,9 @@ from duly.rules.templates import TEMPLATES
 
 schedules = App(name="schedules", help="List, create, pause, trigger, backfill or delete schedules.")
 
+USUAL = 100
+"""Schedules of a page."""
+
 SHOWN_AHEAD = 5
 """Next occurrences on the page of a schedule."""
 
@@ -47,23 +53,34 @@ def register(commands: App) -> None:
 def list_(
     *,
     tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
-    limit: Annotated[int, how_many(100)] = 100,
+    limit: Annotated[int | None, how_many(USUAL)] = None,
     after: Annotated[
         str | None, Parameter(help="Next page: the last name of the previous page", metavar="NAME")
     ] = None,
     columns: Columns = None,
+    format: Format = None,
+    count: Counting = False,
     invocation: Hidden,
 ) -> None:
     """List schedules with their rules, state and next event.
 
     With --app, also show schedules that its code declared earlier and no longer declares.
     """
-    asyncio.run(_list(tenant, limit, after, check_columns(SCHEDULE_JSON, columns), invocation))
+    wanted = Wanted(limit, after, check_columns(SCHEDULE_JSON, columns), format, count)
+    wanted.check(json=invocation.json)
+    asyncio.run(_list(tenant, wanted, invocation))
 
 
-async def _list(tenant: str | None, limit: int, after: str | None, columns: list[str], invocation: Invocation) -> None:
+async def _list(tenant: str | None, wanted: Wanted, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
-        last = None if after is None else _cursor(after, tenant)
+        if wanted.counts:
+            tell_count(await duly.schedules.count(tenant=tenant), json=invocation.json)
+            return
+        last = None if wanted.after is None else _cursor(wanted.after, tenant)
+        if wanted.format:
+            await export(SCHEDULE_JSON, _pages(duly, tenant, last), wanted)
+            return
+        limit = wanted.at_once(USUAL)
         found = await duly.schedules.list(tenant=tenant, limit=limit, after=last)
         more = len(found) == limit and await duly.schedules.list(tenant=tenant, limit=1, after=found[-1])
         now = await duly.now()
@@ -73,13 +90,22 @@ async def _list(tenant: str | None, limit: int, after: str | None, columns: list
         print_json({"schedules": [_to_json(one, undeclared) for one in found], "next": following})
         return
     if not found:
-        note("no schedules" if after is None else "no more schedules")
+        note("no schedules" if wanted.after is None else "no more schedules")
         return
     console = screen()
-    usual = table(found, undeclared or (), now, console.width)
-    console.print(in_chosen_columns(SCHEDULE_JSON, found, columns, console.width) if columns else usual)
+    usual, chosen = table(found, undeclared or (), now, console.width), wanted.columns
+    console.print(in_chosen_columns(SCHEDULE_JSON, found, chosen, console.width) if chosen else usual)
     if more:
         note(f"for the next page, add --after {following}")
+
+
+async def _pages(duly: Duly, tenant: str | None, last: Schedule | None) -> AsyncIterator[list[Schedule]]:
+    """All pages, from the one that was asked for."""
+    found: list[Schedule] | None = None
+    while found is None or len(found) == USUAL:
+        found = await duly.schedules.list(tenant=tenant, limit=USUAL, after=last)
+        yield found
+        last = found[-1] if found else last
 
 
 def _to_json(schedule: Schedule, undeclared: set[str] | None) -> dict[str, Any]:

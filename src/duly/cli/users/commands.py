@@ -1,25 +1,32 @@
 """``duly users``: shows users and their planned events, and updates events to the current event types."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.invocation import Hidden, Invocation, person, require_file
+from duly.cli.lists.counting import Counting, tell_count
+from duly.cli.lists.exports import Format, Wanted, export
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import check_after, how_many
 from duly.cli.users import acts, import_file
 from duly.cli.users.acts import Tenant
+from duly.cli.users.filters import EVERY_USER, UserOptions
 from duly.cli.users.names import find_user
 from duly.cli.users.views import UserContext, one_user, table
-from duly.decide.calendars.attribute_filters import read_attribute
-from duly.errors import Misuse
+from duly.duly import Duly
 from duly.records.event import EVENT_JSON, Event
+from duly.records.finding.users import UserFilters
 from duly.records.history import ENTRY_JSON
-from duly.records.user import USER_JSON
+from duly.records.user import USER_JSON, User
 
 users = App(name="users", help="Add, import, change, list and delete users.")
+
+USUAL = 20
+"""Users of a page."""
 
 SHOWN_EVENTS = 5
 """Latest events on the page of a user."""
@@ -34,43 +41,32 @@ def register(commands: App) -> None:
 @users.command(name="list", sort_key=1)
 def list_(
     *,
-    tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
-    attribute: Annotated[
-        list[str] | None,
-        Parameter(
-            help="Only with this attribute, such as plan=pro or address.city=Graz; may be repeated",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
-    limit: Annotated[int, how_many(20)] = 20,
+    which: UserOptions = EVERY_USER,
+    limit: Annotated[int | None, how_many(USUAL)] = None,
     after: Annotated[str | None, Parameter(help="Next page: the last id of the previous page", metavar="ID")] = None,
     columns: Columns = None,
+    format: Format = None,
+    count: Counting = False,
     invocation: Hidden,
 ) -> None:
     """List users, newest first, each with the next event in the user's local time."""
+    wanted = Wanted(limit, after, check_columns(USER_JSON, columns), format, count)
+    wanted.check(json=invocation.json)
     check_after(after, "a user's")
-    which: dict[str, Any] = {"tenant": tenant, "attributes": _having(attribute or [])}
-    asyncio.run(_list(which, limit, after, check_columns(USER_JSON, columns), invocation))
+    asyncio.run(_list(which.filters(), which.tenant, wanted, invocation))
 
 
-def _having(written: list[str]) -> dict[str, Any]:
-    having: dict[str, Any] = {}
-    for one in written:
-        name, equals, value = one.partition("=")
-        if not name or not equals:
-            raise Misuse(f"--attribute {one!r:.50} is not possible: expected NAME=VALUE, such as plan=pro")
-        if name in having:
-            raise Misuse(f"--attribute {name} is given twice: give it only once")
-        having[name] = read_attribute(value)
-    return having
-
-
-async def _list(
-    which: dict[str, Any], limit: int, after: str | None, columns: list[str], invocation: Invocation
-) -> None:
+async def _list(which: UserFilters, tenant: str | None, wanted: Wanted, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
-        found = await duly.users.list(**which, limit=limit, after=after)
-        more = len(found) == limit and await duly.users.list(**which, limit=1, after=found[-1].id)
+        if wanted.counts:
+            tell_count(await duly.users.count(tenant=tenant, **which), json=invocation.json)
+            return
+        if wanted.format:
+            await export(USER_JSON, _pages(duly, which, tenant, wanted), wanted)
+            return
+        limit = wanted.at_once(USUAL)
+        found = await duly.users.list(tenant=tenant, limit=limit, after=wanted.after, **which)
+        more = len(found) == limit and await duly.users.list(tenant=tenant, limit=1, after=found[-1].id, **which)
         heads = await duly.users.next_events([user.id for user in found])
         now = await duly.now()
     if invocation.json:
@@ -78,13 +74,22 @@ async def _list(
         print_json({"users": listed, "next": found[-1].id if more else None})
         return
     if not found:
-        note("no users" if after is None else "no more users")
+        note("no users" if wanted.after is None else "no more users")
         return
     console = screen()
-    usual = table(found, heads, now, console.width)
-    console.print(in_chosen_columns(USER_JSON, found, columns, console.width) if columns else usual)
+    usual, chosen = table(found, heads, now, console.width), wanted.columns
+    console.print(in_chosen_columns(USER_JSON, found, chosen, console.width) if chosen else usual)
     if more:
         note(f"for the next page, add --after {found[-1].id}")
+
+
+async def _pages(duly: Duly, which: UserFilters, tenant: str | None, wanted: Wanted) -> AsyncIterator[list[User]]:
+    """All pages, from the one that was asked for."""
+    page, after = None, wanted.after
+    while page is None or page.more:
+        page = await duly.users.page(tenant=tenant, limit=wanted.at_once(USUAL), after=after, **which)
+        yield page.items
+        after = page.items[-1].id if page.items else None
 
 
 def _in_short(head: Event | None) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Stores users together with the heads of their series, in one transaction for any number of users."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import datetime, time
 from typing import Any, NamedTuple, Self
 
@@ -13,9 +13,9 @@ from duly.decide.calendars.users import changed_user, changes_of, new_user
 from duly.decide.series.due_head import head_of
 from duly.decide.series.successor import with_successor
 from duly.decide.targets.targets import named
-from duly.engine.destinations.target_references import key_of, missing, target_missing, targets_missing
+from duly.engine.destinations.target_references import Key, key_of, missing, target_missing, targets_missing
 from duly.engine.series.user_heads import WantedHeads, follow
-from duly.errors import Conflict, Invalid
+from duly.errors import Conflict, Invalid, Problem
 from duly.ids import new_id
 from duly.ports import TypeSettingsPort, UserTransaction
 from duly.records.event import HANDLER, Event, NewEvent
@@ -78,11 +78,26 @@ async def add_user(
     how = await how.as_set(tx, [tenant])
     heads = first_heads(user, how, now)
     if gone := await missing(tx, map(key_of, heads)):
-        raise Invalid(targets_missing(heads, gone))
+        raise Invalid(missing_problems(user, heads, gone))
     if not await tx.add_users([user], heads, by):
         raise Conflict(f"there is a user with the key {user.key!r} already: update that one, or choose another key")
     tx.tell_created(heads)
     return user.id, how.nowhere(heads)
+
+
+def missing_problems(user: User, heads: Sequence[NewEvent], gone: Container[Key | None]) -> list[Problem]:
+    """The problems of a new user whose events name a stored target that does not exist: the user's own, or, if the user
+    has none, the tenant's default or that of an event type."""
+    problems = targets_missing(heads, gone)
+    if user.target_json is not None:
+        return problems
+    types = sorted({head.type for head in heads if key_of(head) in gone})
+    advice = (
+        f"it is the default target of {' and '.join(types)} in this tenant, not the user's: create it again, set "
+        f"another default (`duly event-types update {types[0]}`, PATCH /v1/event-types/{types[0]}), or give the user a "
+        "target"
+    )
+    return [problem._replace(message=f"{problem.message.partition(': ')[0]}: {advice}") for problem in problems]
 
 
 async def change_users(

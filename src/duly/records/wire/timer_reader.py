@@ -43,7 +43,7 @@ def read_timer(written: Any, tenant: str, channels: Collection[str], *, key: str
         written.get("target"),
         retry,
         written.get("correlation_id"),
-        once=_once(written.get("once"), problems),
+        once=_once(written, problems),
         **_spans(written, problems),
     )
     if problems:
@@ -78,11 +78,12 @@ def _due(written: Mapping[Any, Any], problems: list[Problem]) -> Any:
     return due
 
 
-def _once(written: Any, problems: list[Problem]) -> bool:
-    if written is None or isinstance(written, bool):
-        return written is not False
-    problems.append(Problem("once", f"expected true or false, not {written!r:.50}"))
-    return True
+def _once(written: Mapping[Any, Any], problems: list[Problem]) -> bool | None:
+    once = written.get("once")
+    if once is None or isinstance(once, bool):
+        return once
+    problems.append(Problem("once", f"expected true or false, not {once!r:.50}"))
+    return None
 
 
 def _spans(written: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any]:
@@ -90,13 +91,13 @@ def _spans(written: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Any
     found: dict[str, Any] = {}
     for field, option in SPANS.items():
         given = written.get(field)
-        if isinstance(given, str):
+        if isinstance(given, str | int | float) and not isinstance(given, bool):
             try:
                 found[field] = option.read(field, given)
             except Invalid as error:
                 problems += error.problems
         elif given is not None:
-            problems.append(Problem(field, f"expected {A_DURATION}, not {given!r:.50}"))
+            problems.append(Problem(field, f"expected {A_DURATION}, or a number of seconds, not {given!r:.50}"))
     return found
 
 

@@ -27,7 +27,7 @@ class IndexChoice(NamedTuple):
 
 def index_choice(spec: Spec) -> IndexChoice:
     """The part that selects the fewest rows."""
-    parts = [part for part in _parts(spec) if part != Everything()]
+    parts = [part for part in parts_of(spec) if part != Everything()]
     schedule = users = failed = tenant = None
     for part in parts:
         match part:
@@ -58,13 +58,13 @@ def _lead(parts: list[Spec], *leading: Spec) -> IndexChoice:
     return IndexChoice(spec, leaves=any(part not in leading for part in parts))
 
 
-def _parts(spec: Spec) -> Iterator[Spec]:
+def parts_of(spec: Spec) -> Iterator[Spec]:
     """The parts of a spec that must all be true."""
     match spec:
         case NamedSpec():
-            yield from _parts(spec.meaning)
+            yield from parts_of(spec.meaning)
         case Both(left, right):
-            yield from _parts(left)
-            yield from _parts(right)
+            yield from parts_of(left)
+            yield from parts_of(right)
         case _:
             yield spec

@@ -45,7 +45,13 @@ PASSING = (
 """The errors of a user's statement that are outages, and not the user's own fault. A limit that users set themselves is
 not among them, nor is a wrong argument, which asyncpg calls InterfaceError."""
 
-SEARCHES = frozenset({"find", "page_bound", "page_bound_of_all", "find_dead", "count_dead", "lanes_of"})
+SEARCHES = frozenset(
+    {
+        *("find", "page_bound", "page_bound_of_all", "find_dead", "count_dead", "lanes_of", "find_users"),
+        *("waiting", "waiting_bound", "count_waiting", "count_events", "count_users"),
+        *("estimate_events", "estimate_users"),
+    }
+)
 """Queries whose best index depends on the values, so they are planned each time."""
 
 

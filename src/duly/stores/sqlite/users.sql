@@ -16,10 +16,10 @@ SELECT {user} FROM users WHERE tenant = :tenant AND key = :key AND key IS NOT NU
 SELECT {user} FROM users WHERE tenant = :tenant AND key IN (SELECT value FROM json_each(:keys)) AND key IS NOT NULL
 
 -- name: list_users (read)
-SELECT {user} FROM users WHERE id < :before AND {where} ORDER BY id DESC LIMIT :limit
+SELECT {u.user} FROM users AS u WHERE u.id < :before AND {where} ORDER BY id DESC LIMIT :limit
 
 -- name: list_users_of (read)
-SELECT {user} FROM users WHERE tenant = :tenant AND id < :before AND {where} ORDER BY id DESC LIMIT :limit
+SELECT {u.user} FROM users AS u WHERE tenant = :tenant AND id < :before AND {where} ORDER BY id DESC LIMIT :limit
 
 -- name: walk_users (read)
 SELECT id FROM users WHERE id > :after ORDER BY id LIMIT :limit

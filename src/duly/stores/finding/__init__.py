@@ -1,0 +1,1 @@
+"""The statements that find and count events, users and schedules for people."""
