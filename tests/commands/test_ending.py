@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from duly import Duly, Status
+from duly import Duly, Status, StoreUnavailable
 from duly.channels.command import process
 from duly.decide.targets.commands import command
 from duly.signals import GivenBack, Lost
@@ -156,9 +156,7 @@ async def test_a_command_ends_with_its_lease_when_the_store_cannot_be_reached(
     url: str, family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody tells a worker that is cut off. Its own clock does."""
-    from duly import StoreUnavailable
-
-    app = Duly(url, commands=[], lease="1s", poll_interval="60s")
+    app = Duly(url, commands=[], lease="1s", poll_interval="60s", shutdown_grace="0s")
     told = Told(app)
     async with app:
         async with working(app):

@@ -181,6 +181,7 @@ async def test_what_cannot_be_started_is_rejected_with_a_sentence(app: Duly, tmp
         "there is no folder '/no/such/folder' on this worker's machine": command("true", folder="/no/such/folder"),
         "there is no program '/no/shell'": command("true", environment={"SHELL": "/no/shell"}),
     }
+    await ran(app, command("true"))  # which starts the watchdog
     before = open_pipes()
     for told, target in rejected.items():
         event, entry = await ran(app, target, retry=Retry(max_attempts=5))

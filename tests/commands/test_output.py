@@ -99,6 +99,7 @@ async def test_a_process_in_the_background_does_not_keep_the_attempt(app: Duly, 
 
 async def test_what_is_left_in_the_background_may_go_on_writing(app: Duly, tmp_path: Path) -> None:
     """Its pipe is read until it ends, so no write of it fails."""
+    await ran(app, command("true"))  # which starts the watchdog
     before = open_pipes()
     line = f"(sleep 0.3; seq 1 50000; echo $? > {tmp_path}/result) & echo started"
     _, entry = await ran(app, command(line))

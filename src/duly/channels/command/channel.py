@@ -8,7 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from duly.channels.command.process import Ended, ProcessGroup, Program, run, start
+from duly.channels.command.process import KILLED_WITHIN_S, Ended, ProcessGroup, Program, run, start
+from duly.channels.command.watchdog import Watchdog
 from duly.decide.exhaustion import WAIT, exhausted
 from duly.decide.targets.command_allow import OVER_HTTP, SETTING, is_within, program_problem
 from duly.decide.targets.commands import COMMAND, spelled_out, timeout_of
@@ -35,6 +36,7 @@ class CommandChannel:
         """*folders*: those whose programs requests over HTTP may name."""
         self._folders = folders
         self._running: set[ProcessGroup] = set()
+        self._watchdog = Watchdog()
 
     async def deliver(self, event: Event) -> Outcome:
         assert event.target is not None
@@ -43,14 +45,17 @@ class CommandChannel:
         if isinstance(program, Rejected):
             return program
         try:
+            await self._watchdog.begin()
             group = await start(program)
         except OSError as error:
             return _not_started(error, program)
         self._running.add(group)
+        self._watchdog.add(group.id)
         try:
             return outcome_of(await run(group, timeout_of(said).total_seconds()), said)
         finally:
             self._running.discard(group)
+            self._watchdog.remove(group.id)
 
     def _program(self, event: Event, said: Mapping[str, Any]) -> Program | Rejected:
         """What to run, or why it is not run."""
@@ -79,8 +84,12 @@ class CommandChannel:
 
     async def close(self) -> None:
         """Ends at once what is still running: its attempts have been given back."""
-        for group in self._running:
+        running = list(self._running)
+        for group in running:
             group.signal(signal.SIGKILL)
+        for group in running:
+            await group.ended(KILLED_WITHIN_S)
+        await self._watchdog.close()
 
 
 # -- before
