@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly.decide.series.preview import table_of
-from duly.errors import NotFound
+from duly.errors import Misuse, NotFound
 from duly.imports.apscheduler.job_store import found_in, read_job, read_job_store, schedule_of
 from duly.imports.apscheduler.runs import made, runs_of_job
 from duly.imports.comparison import Compared, compare
@@ -105,7 +105,7 @@ async def test_a_job_store_may_have_another_table(store_url: str) -> None:
     assert await read_job_store(store_url, "my_jobs") == Found([], [])
     with pytest.raises(NotFound, match="no table apscheduler_jobs: is it the database of APScheduler"):
         await read_job_store(store_url)
-    with pytest.raises(Unfit, match="is not the name of a table"):
+    with pytest.raises(Misuse, match="is not the name of a table"):
         await read_job_store(store_url, "my_jobs; DROP TABLE my_jobs")
 
 

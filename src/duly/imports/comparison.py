@@ -24,6 +24,9 @@ SAME = timedelta(milliseconds=1)
 A_DAY = 86_400
 """Seconds before and after a change of clocks within which a difference is put down to it."""
 
+A_MINUTE = timedelta(minutes=1)
+MINUTES_OF_A_DAY = 1440
+
 MOST_DIFFERENCES = 10_000
 """Differences of one job, after which it is not compared further."""
 
@@ -52,16 +55,24 @@ def compare(table: Timetable, old: NextRun, start: datetime, end: datetime, old_
     many = table.count(start, end) > MOST_COMPARED
     ranges = _ranges(place, start, _enough(table, start, end), end) if many else [(start, end)]
     same, differences = 0, []
+    endless: set[datetime] = set()
     for low, high in ranges:
-        for at, side in _merged(_of_duly(table, low, high), _of_old(table, old, low, high)):
-            if side is None:
+        for at, side in _merged(_of_duly(table, low, high), _of_old(table, old, (low, high), endless)):
+            if side is None and at not in endless:
                 same += 1
                 continue
-            reason = "Duly excludes this day" if table.rests(at) else reason_of(place, at)
-            differences.append(Difference(at, to_wall(at, place.name), "Duly" if side else old_name, reason))
+            only_in = "Duly" if side else old_name
+            differences.append(Difference(at, to_wall(at, place.name), only_in, _reason(table, at, at in endless)))
             if len(differences) >= MOST_DIFFERENCES:
                 return Compared(same, differences, ranges, whole=False)
     return Compared(same, differences, ranges, whole=not many)
+
+
+def _reason(table: Timetable, at: datetime, endless: bool) -> str:
+    if table.rests(at):
+        return "Duly excludes this day"
+    reason = reason_of(zone(table.rule.timezone or DEFAULT_ZONE), at)
+    return f"{reason}, and it is found again without end" if endless else reason
 
 
 def _of_duly(table: Timetable, low: datetime, high: datetime) -> Iterator[datetime]:
@@ -71,17 +82,27 @@ def _of_duly(table: Timetable, low: datetime, high: datetime) -> Iterator[dateti
         found = table.after(found.at)
 
 
-def _of_old(table: Timetable, old: NextRun, low: datetime, high: datetime) -> Iterator[datetime]:
-    """The runs of the other scheduler, from the last run of Duly's on, which its intervals count from."""
+def _of_old(
+    table: Timetable, old: NextRun, within: tuple[datetime, datetime], endless: set[datetime]
+) -> Iterator[datetime]:
+    """The runs of the other scheduler, from the last run of Duly's on, which its intervals count from. A run that it
+    finds again after itself is put into *endless*: APScheduler does so when clocks go back."""
+    low, high = within
     before = table.last(low)
-    at = low if before is None else before.at
-    while (found := old(at)) is not None and (instant := found.astimezone(UTC)) <= high:
-        if instant <= at:  # it would fire again and again until the clock has moved on
-            instant = at + timedelta(seconds=1)
-            found = instant
-        if instant > low:
-            yield instant
-        at = instant
+    following = _later(old, low if before is None else before.at, endless)
+    while following is not None and following <= high:
+        at, following = following, _later(old, following, endless)
+        if at > low:
+            yield at
+
+
+def _later(old: NextRun, at: datetime, endless: set[datetime]) -> datetime | None:
+    found = old(at)
+    if found is not None and found <= at:
+        endless.add(at)
+        later = (old(at + minutes * A_MINUTE) for minutes in range(1, MINUTES_OF_A_DAY))
+        found = next((one for one in later if one is None or one > at), None)
+    return None if found is None else found.astimezone(UTC)
 
 
 def _merged(ours: Iterator[datetime], theirs: Iterator[datetime]) -> Iterator[tuple[datetime, bool | None]]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from duly.errors import Misuse
 from duly.imports.apscheduler.pickles import MOST_BYTES, BadPickle, read_pickle
 from duly.imports.apscheduler.rules import times_of
 from duly.imports.apscheduler.triggers import Trigger, read_trigger
@@ -39,7 +40,7 @@ class Job(NamedTuple):
 def jobs_query(table: str) -> Query:
     """The rows of the job store; states that are too long to be read are left out."""
     if not _TABLE_NAME.fullmatch(table):
-        raise Unfit(f"{table!r:.60} is not the name of a table")
+        raise Misuse(f"{table!r:.60} is not the name of a table")
     return Query(
         table,
         "SELECT id, length(job_state) AS size, "

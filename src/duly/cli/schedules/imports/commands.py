@@ -1,4 +1,4 @@
-"""``duly schedules import``: a crontab becomes schedules."""
+"""``duly schedules import``: a crontab, or the jobs of another scheduler, become schedules."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,8 @@ from duly.cli.schedules.imports.cron_commands import work_of_job, work_of_schedu
 from duly.cli.schedules.imports.crontab import BadLine, Crontab, Job, read_crontab
 from duly.cli.schedules.imports.crontab_entries import AS_COMMANDS, ImportOptions, plan_import
 from duly.cli.schedules.imports.job_names import name_jobs
+from duly.cli.schedules.imports.jobs import JobOptions, import_jobs
+from duly.cli.schedules.imports.sources import NOTHING_NAMED, WHICH, SchedulerOptions
 from duly.cli.schedules.options import AS_USUAL, DeliveryOptions
 from duly.cli.schedules.put import existing, warn_of_unserved
 from duly.duly import Duly
@@ -41,7 +43,10 @@ class ImportHow:
 
     dry_run: Annotated[bool, Parameter(help="Show what would be imported, and change nothing")] = False
     prune: Annotated[
-        bool, Parameter(help="Delete the schedules that were imported from this file and are not in it any more")
+        bool, Parameter(help="Delete the schedules that were imported from there and are not there any more")
+    ] = False
+    system: Annotated[
+        bool, Parameter(help="System crontab: each line has a user before its command, as in /etc/crontab")
     ] = False
     moved_from: Annotated[
         str | None,
@@ -60,33 +65,52 @@ class Options(NamedTuple):
 
 
 def import_(
-    file: Annotated[str, Parameter(help="Crontab file; - is standard input")],
+    file: Annotated[str | None, Parameter(help="Crontab file; - is standard input")] = None,
     /,
     *,
+    others: SchedulerOptions = NOTHING_NAMED,
     become: ImportOptions = AS_COMMANDS,
     delivery: DeliveryOptions = AS_USUAL,
     how: ImportHow = ALL_OF_IT,
-    system: Annotated[
-        bool, Parameter(help="System crontab: each line has a user before its command, as in /etc/crontab")
-    ] = False,
     invocation: Hidden,
 ) -> int:
-    """Import a crontab: each line becomes a schedule that runs its command.
+    """Import a crontab, or the jobs of Celery beat or APScheduler: each becomes a schedule.
 
-    A worker runs them with `duly worker --commands`. Invalid lines are reported with their reasons; the others are
-    imported. Importing the same file again changes nothing. A comment `# name: nightly-report` names the schedule
-    of the line below it.
+    A worker runs the lines of a crontab with `duly worker --commands`. A comment `# name: nightly-report` names the
+    schedule of the line below it. Jobs of other schedulers become schedules in shadow, unless --mode live is given.
+    What cannot be imported is reported with the reason; the rest is imported. Importing the same again changes nothing.
 
     duly schedules import crontab.txt --timezone Europe/Brussels --dry-run
     """
     options = Options(become, how, delivery.policies())
     _check(options)
+    if others != NOTHING_NAMED:
+        return asyncio.run(_import_jobs(file, others, options, invocation))
+    if file is None:
+        raise Misuse(f"give the FILE of a crontab, or {WHICH}")
     if how.prune and file == STDIN and not become.prefix:
         raise Misuse(
             "standard input has no name by which its schedules are known: with --prune, give a --prefix, or a file"
         )
-    read = read_crontab(read_text(file), system=system)
+    read = read_crontab(read_text(file), system=how.system)
     return asyncio.run(_import(file, read, options, invocation))
+
+
+async def _import_jobs(file: str | None, others: SchedulerOptions, options: Options, invocation: Invocation) -> int:
+    become, how, policies = options
+    own = {
+        "a crontab file": file is not None,
+        "--type": become.type is not None,
+        "--timezone": become.timezone != DEFAULT_ZONE,
+        "--system": how.system,
+        "--moved-from": how.moved_from is not None,
+    }
+    if wrong := [name for name, given in own.items() if given]:
+        raise Misuse(f"{' and '.join(others.given)} cannot be used together with {' or '.join(wrong)}")
+    scheduler = await others.read()
+    jobs = JobOptions(become.prefix, become.tenant, become.max_attempts, become.paused, policies)
+    async with _duly(invocation, how.dry_run) as duly:
+        return await import_jobs(duly, scheduler, jobs, prune=how.prune, dry_run=how.dry_run, json=invocation.json)
 
 
 async def _import(file: str, read: Crontab, options: Options, invocation: Invocation) -> int:
