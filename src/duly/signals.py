@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any, Self
 
 import msgspec
 
-from duly.records.event import Event
+from duly.records.event import Event, Settlement
 from duly.records.schedule import HaltKind
 
 log = logging.getLogger("duly")
@@ -19,13 +20,14 @@ def lateness(event: Event) -> timedelta:
 
 
 class Created(msgspec.Struct, frozen=True):
-    """Events of one type and tenant that the store has accepted: timers, the next events of schedules and of users'
-    calendars, triggers and backfills. Not emitted for events that are stored in a transaction on your own
+    """Events of one type, tenant and lane that the store has accepted: timers, the next events of schedules and of
+    users' calendars, triggers and backfills. Not emitted for events that are stored in a transaction on your own
     connection."""
 
     ids: Sequence[str]
     type: str
     tenant: str
+    lane: str
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -41,6 +43,14 @@ class FileCreated(msgspec.Struct, frozen=True):
 class Claimed(msgspec.Struct, frozen=True):
     event: Event
     worker: str
+
+
+class ClaimMade(msgspec.Struct, frozen=True):
+    """The end of a claim, for observers that count and measure: emitted once for each claim, whatever it found."""
+
+    events: Sequence[Event]
+    transaction_s: float  # seconds from asking for a connection to the end of all that the claim commits
+    query_s: float | None  # seconds of the statement that finds and takes events; None if the claim had none
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -66,11 +76,27 @@ class Retried(msgspec.Struct, frozen=True):
     wait: timedelta
 
 
+class FailReason(StrEnum):
+    """Why an event is FAILED. The error is for people."""
+
+    REJECTED = "rejected"  # a handler or receiver does not want it tried again
+    SPENT = "spent"  # its last attempt failed
+    INTERRUPTED = "interrupted"  # it was running in too many crashes
+
+
 class DeadLettered(msgspec.Struct, frozen=True):
     """The event is FAILED: rejected, its attempts spent, or interrupted too often."""
 
     event: Event
     error: str
+    reason: FailReason
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The settlements that were committed together, for observers that count. Emitted in addition to the signals of
+    their events. Without claims that were lost, and without events that were cancelled while they ran."""
+
+    settlements: Sequence[Settlement]
 
 
 class WorkerNotShown(msgspec.Struct, frozen=True):
@@ -286,6 +312,9 @@ class PassEnded(msgspec.Struct, frozen=True, kw_only=True):
         return self.late > 0
 
 
+OF_BATCHES = (ClaimMade, Settled)
+"""What only those observers hear that name it: it repeats, in batches, what other signals tell of each event."""
+
 Observer = Callable[[Any], None]
 
 
@@ -304,8 +333,8 @@ class Signals:
         return other
 
     def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
-        """Adds an observer of these kinds of signals; without kinds, of all. Returns a function that removes the
-        observer; calling it twice is harmless."""
+        """Adds an observer of these kinds of signals; without kinds, of all but those of batches. Returns a function
+        that removes the observer; calling it twice is harmless."""
         one = (observer, kinds)
         self._observers.append(one)
         self._wanted.clear()
@@ -320,7 +349,8 @@ class Signals:
         """The observers of a kind of signal; if there are none, the signal need not be created."""
         found = self._wanted.get(kind)
         if found is None:
-            found = [observer for observer, kinds in self._observers if not kinds or kind in kinds]
+            by_default = kind not in OF_BATCHES
+            found = [observer for observer, kinds in self._observers if kind in kinds or (by_default and not kinds)]
             self._wanted[kind] = found
         return found
 

@@ -38,7 +38,7 @@ async def _do_nothing(_: object) -> None: ...
 
 async def test_observers_are_told_of_created_timers_with_type_and_tenant(app: Duly, heard: Heard) -> None:
     first = await app.after(HOUR, "greet")
-    assert heard == [Created([first.id], "greet", "default")]
+    assert heard == [Created([first.id], "greet", "default", "handler:greet")]
     heard.clear()
     await app.after(HOUR, "greet", key="one", tenant="acme")
     assert heard.counts() == {("greet", "acme"): 1}
@@ -59,7 +59,7 @@ async def test_observers_are_told_of_created_heads_triggers_and_backfills(
     await app.tick()
     assert heard.counts() == {("report", "acme"): 1}, "the one that follows"
     triggered = await app.schedules.trigger("daily", tenant="acme")
-    assert heard == [Created([triggered.id], "report", "acme")]
+    assert heard == [Created([triggered.id], "report", "acme", "handler:report")]
     heard.clear()
     await app.schedules.backfill("daily", START - 3 * DAY, START, tenant="acme")
     assert heard.counts() == {("report", "acme"): 3}

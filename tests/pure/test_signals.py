@@ -6,7 +6,7 @@ import pytest
 from duly.signals import Claimed, Completed, Created, Signals, WorkerStopped
 from tests.make import HOUR, START, make_event
 
-CREATED = Created(["an id"], "greet", "default")
+CREATED = Created(["an id"], "greet", "default", "handler:greet")
 
 
 def test_an_observer_is_told_every_signal_unless_it_names_some() -> None:

@@ -157,7 +157,7 @@ async def test_a_reserved_head_that_carries_its_successor_is_started_like_other_
     reserved = await reserve(store)
     started, _ = await store.start(reserved, ENDING_WITHIN, LEASE, "w1")
     assert [(event.id, event.head, event.version) for event in started] == [(head.id, False, 2)]
-    [(successor, _, _)] = started.planted
+    [(successor, *_)] = started.planted
     planted = await store.head(schedule.series)
     assert planted is not None
     assert (planted.id, planted.due, planted.occurrence) == (successor, head.next_due, head.next_occurrence)

@@ -84,3 +84,6 @@ def _bounded(span: object) -> timedelta:
 
 
 DELIVERED = Verdict(COMPLETED, "delivered")
+
+REJECTED = "rejected"
+"""The act of the verdict on an event that is not to be tried again, as `judge` writes it."""

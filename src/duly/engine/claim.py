@@ -19,7 +19,7 @@ from duly.engine.series.careful_heads import CarefulHeads
 from duly.engine.series.heads import Claimant
 from duly.ports import ClaimedEvents, ClaimPath, Horizon
 from duly.records.event import Event
-from duly.signals import Claimed, Signals
+from duly.signals import Claimed, ClaimMade, Signals
 
 HORIZON_EVERY_S = 1.0
 """Seconds between looks at the horizon, at most, even during a backlog: only the horizon shows interrupted events."""
@@ -60,6 +60,7 @@ class Claims:
         self._fair = FairClaim(store.scan_backlog, self._frontier.begins, fair_queue)
         self._heads = heads
         self._read_at = 0.0  # when the horizon was last read, by time.monotonic
+        self._reserving: ClaimMade | None = None  # a claim that has reserved heads, until they are decided about
         self._held_back: set[Key] = set()  # tenants and destinations with ready events that limits keep from starting
 
     async def take(
@@ -85,20 +86,26 @@ class Claims:
     async def _claim_oldest(self, budget: Mapping[str, int], *, with_horizon: bool) -> ClaimBatch:
         """The ordinary claim."""
         (worker, lease, as_of), begins = self._claimant, self._frontier.claim_begins()
-        with_horizon = with_horizon and as_of is None
+        with_horizon, began = with_horizon and as_of is None, time.monotonic()
         claimed = await self._store.claim(worker, budget, lease, begins, as_of, with_horizon=with_horizon)
         horizon, rows = claimed.horizon, claimed.rows
         self._frontier.claimed(rows, with_horizon=horizon is not None)
         self._fair.taken_oldest(rows, budget)
-        return ClaimBatch(self._told(claimed), rows, horizon=None if horizon is None else self._noted(horizon))
+        return ClaimBatch(self._told(claimed, began), rows, horizon=None if horizon is None else self._noted(horizon))
 
     async def _claim_these(self, chosen: Sequence[Candidate], lanes: Sequence[str], free: int) -> ClaimedEvents:
-        ids, (worker, lease, as_of) = [one.id for one in chosen], self._claimant
+        ids, (worker, lease, as_of), began = [one.id for one in chosen], self._claimant, time.monotonic()
         claimed = await self._store.claim_these(worker, ids, lanes, free, lease, as_of)
         self._fair.taken(chosen, {event.id for event in claimed.rows}, free)
-        return self._told(claimed)
+        return self._told(claimed, began)
 
-    def _told(self, claimed: ClaimedEvents) -> ClaimedEvents:
+    def _told(self, claimed: ClaimedEvents, began: float) -> ClaimedEvents:
+        """Announces what a claim has found, and how long it took."""
+        if self._signals.wanted(ClaimMade):
+            self._end_claim()
+            self._reserving = ClaimMade(claimed, time.monotonic() - began, claimed.took_s)
+            if not claimed.careful:
+                self._end_claim()
         if claimed.careful:
             self._heads.add(claimed.careful)
         if claimed.planted:
@@ -112,8 +119,19 @@ class Claims:
         """Decides about reserved heads. Their successors may be due already."""
         for lane in self._heads.waiting:
             self._frontier.forget(lane)
+        began = time.monotonic()
         decided = await self._heads.decide()
+        self._end_claim(decided.fired, time.monotonic() - began)
         return ClaimBatch(decided.fired, skipped_heads=len(decided.fired) < decided.many)
+
+    def _end_claim(self, fired: Sequence[Event] = (), deciding_s: float = 0.0) -> None:
+        """Emits ClaimMade, of a claim and the decisions about the heads that it has reserved; of these alone, if the
+        claim left them waiting."""
+        made, self._reserving = self._reserving, None
+        if made is not None:
+            self._signals.emit(ClaimMade([*made.events, *fired], made.transaction_s + deciding_s, made.query_s))
+        elif deciding_s:
+            self._signals.emit(ClaimMade(fired, deciding_s, None))
 
     @property
     def undecided(self) -> bool:

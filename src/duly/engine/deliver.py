@@ -1,5 +1,6 @@
 """Hands an event to its channel. The result is always an outcome; errors do not escape."""
 
+import time
 from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, cast
@@ -14,7 +15,7 @@ from duly.engine.tally import PassTally, tally_of
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath, HandlerTransaction, Route, TransactionalChannel
 from duly.records.event import Delivered, Event, Expired, Failed, Outcome, Settlement, Unreachable
-from duly.signals import Lost
+from duly.signals import Lost, Settled
 
 SOON = timedelta(seconds=1)
 """The wait before an event is tried again that failed because the store was unavailable. It can be short: by the time
@@ -72,7 +73,7 @@ async def deliver_and_settle(
     finds no row, the effect is rolled back. Returns None when nothing is left to settle: the event is settled, or the
     claim was lost. While the handler uses the transaction, it is in *lent*."""
     channel = cast(TransactionalChannel, route.channel)
-    settlement, signals = Settlement(event, DELIVERED), tally.signals
+    signals, began = tally.signals, time.monotonic()
     try:
         async with store.lend() as tx:
             lent[event.id, event.version] = tx
@@ -81,6 +82,7 @@ async def deliver_and_settle(
                 outcome = Unreachable(tx.outage, SOON)
             if not isinstance(outcome, Delivered):
                 raise _Undone(outcome)
+            settlement = Settlement(event, DELIVERED, time.monotonic() - began)
             if not await tx.settle([settlement], tally.worker, patient=True):
                 raise _Undone(None)
             await let_go_after(tx, [event])
@@ -95,6 +97,8 @@ async def deliver_and_settle(
         return unreachable(error) or Failed(describe(error))
     finally:
         lent.pop((event.id, event.version), None)
+    if signals.wanted(Settled):
+        signals.emit(Settled([settlement]))
     tally.count(tally_of([settlement], signals.late_after))
     completed(event, signals)
     return None

@@ -85,11 +85,11 @@ class Executor:
             attempt = deliver(event, route, self._destinations)
         return attempt if event.expires is None else unless_expired(event, self._store, attempt)
 
-    def _finished(self, event: Event, outcome: Outcome | None) -> None:
+    def _finished(self, event: Event, outcome: Outcome | None, took_s: float) -> None:
         if outcome is not None:
             if self._lent and (tx := self._lent.pop((event.id, event.version), None)) is not None:
                 tx.abandon()  # the handler is past its deadline and still has the transaction
-            self._settler.add(event, outcome)
+            self._settler.add(event, outcome, took_s)
         if self._awaited is not None and self._pool.load <= self._awaited[0]:
             self._awaited[1]()
         self.ended(event)

@@ -26,7 +26,8 @@ STOPPED = Unreachable("it was cancelled while it ran", timedelta())
 """The outcome of a handler that was cancelled on request. The store ends the event, because the request is stored."""
 
 Attempt = Callable[[Event, Route], Coroutine[Any, Any, Outcome | None]]
-Finish = Callable[[Event, Outcome | None], None]
+Finish = Callable[[Event, Outcome | None, float], None]
+"""Takes the outcome of an attempt, and how many seconds the attempt took."""
 
 
 class Running:
@@ -128,7 +129,7 @@ class Pool:
             then = "; its thread still runs and cannot be stopped" if _in_thread(route) else " and was cancelled"
             outcome = Failed(f"went on past its deadline of {route.deadline.total_seconds():g} s{then}")
             self._take_away(running, outcome)
-            self._finish(running.event, outcome)
+            self._finish(running.event, outcome, now - running.expires + running.deadline_s)
             if _in_thread(route):
                 # When the task is done, the channel counts its thread as hung.
                 running.task.add_done_callback(partial(self._tell_abandoned, running))
@@ -203,7 +204,8 @@ class Pool:
             self._spawn()  # another runner takes the next event if this one has to wait
             event = start[0]
             route = self._routes[event.lane]
-            running = Running(start, route, self._loop.time() + route.deadline.total_seconds(), task)
+            began = self._loop.time()
+            running = Running(start, route, began + route.deadline.total_seconds(), task)
             self.running.add(running)
             outcome: Outcome | None
             try:
@@ -216,10 +218,11 @@ class Pool:
                 return
             self.running.remove(running)
             self.finished += 1
-            self._finish(event, outcome)
+            ended = self._loop.time()
+            self._finish(event, outcome, ended - began)
             if running.waited:
-                turn = self._loop.time() + RUNNER_SLICE_S
-            elif self._loop.time() > turn:
+                turn = ended + RUNNER_SLICE_S
+            elif ended > turn:
                 await asyncio.sleep(0)
                 turn = self._loop.time() + RUNNER_SLICE_S
             if self._store_backoff.lasts:

@@ -8,22 +8,24 @@ import time
 from collections.abc import Callable, Container, Sequence
 from datetime import timedelta
 
-from duly.decide.lifecycle import judge
+from duly.decide.lifecycle import REJECTED, judge
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.series.holds import let_go_after
 from duly.engine.tally import PassTally, Tally, tally_of
 from duly.errors import RowLocked, StoreUnavailable
 from duly.ports import ClaimPath, SettledIds
-from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable
+from duly.records.event import TERMINAL, Event, Outcome, Settlement, Status, Unreachable, Verdict
 from duly.signals import (
     Cancelled,
     Completed,
     DeadLettered,
+    FailReason,
     GivenBack,
     HeldBack,
     Late,
     Lost,
     Retried,
+    Settled,
     Signals,
     Skipped,
     lateness,
@@ -76,6 +78,8 @@ def _told(settlements: Sequence[Settlement], settled: SettledIds, signals: Signa
     kept = settlements
     if stopped or len(settled) < len(settlements):
         kept = [one for one in settlements if one.event.id in settled and one.event.id not in stopped]
+    if signals.wanted(Settled):
+        signals.emit(Settled(kept))
     tally = tally_of(kept, signals.late_after)
     if tally.processed == len(settlements) and not tally.late and not signals.wanted(Completed):
         return tally
@@ -88,7 +92,7 @@ def _told(settlements: Sequence[Settlement], settled: SettledIds, signals: Signa
         elif verdict.status is Status.COMPLETED:
             completed(event, signals)
         elif verdict.status is Status.FAILED:
-            signals.emit(DeadLettered(event, verdict.error or ""))
+            signals.emit(DeadLettered(event, verdict.error or "", why_failed(verdict)))
         elif verdict.status is Status.SKIPPED:
             signals.emit(Skipped(event, verdict.error or ""))
         elif verdict.counts:
@@ -137,6 +141,10 @@ def completed(event: Event, signals: Signals) -> None:
         signals.emit(Late(event, late))
 
 
+def why_failed(verdict: Verdict) -> FailReason:
+    return FailReason.REJECTED if verdict.act == REJECTED else FailReason.SPENT
+
+
 def give_back(event: Event, reason: str) -> Settlement:
     """The settlement that returns a claim without using up an attempt."""
     return Settlement(event, judge(Unreachable(reason, NOW), event, 0))
@@ -171,8 +179,8 @@ class Settler:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def add(self, event: Event, outcome: Outcome) -> None:
-        self.add_settlement(Settlement(event, judge(outcome, event, random.random())))
+    def add(self, event: Event, outcome: Outcome, took_s: float) -> None:
+        self.add_settlement(Settlement(event, judge(outcome, event, random.random()), took_s))
 
     def add_settlement(self, settlement: Settlement) -> None:
         self._waiting.append(settlement)

@@ -25,6 +25,7 @@ class PlantedHead(NamedTuple):
     id: str
     tenant: str
     type: str
+    lane: str
 
 
 class ClaimedEvents(list[Event]):
@@ -36,11 +37,13 @@ class ClaimedEvents(list[Event]):
         careful: Sequence[Event] = (),
         planted: Sequence[PlantedHead] = (),
         horizon: Horizon | None = None,
+        took_s: float | None = None,
     ) -> None:
         super().__init__(events)
         self.careful = careful  # heads that are reserved, and not claimed: something has to be decided about them
         self.planted = planted
         self.horizon = horizon  # if it was asked for, and the claim found anything
+        self.took_s = took_s  # seconds that the statement took, without the wait for a connection
 
     @property
     def rows(self) -> list[Event]:

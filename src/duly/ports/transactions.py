@@ -39,6 +39,9 @@ class CreatedEvent(Protocol):
     @property
     def type(self) -> str: ...
 
+    @property
+    def lane(self) -> str: ...
+
 
 class Creations(Protocol):
     """Announces new events to listeners after the commit."""

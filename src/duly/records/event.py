@@ -427,3 +427,4 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
 
     event: Event
     verdict: Verdict
+    took_s: float | None = None  # seconds that the attempt took; None if there was none

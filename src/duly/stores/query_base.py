@@ -1,7 +1,7 @@
 """The base of every group of statements: running queries, and encoding values for the dialect."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -15,6 +15,19 @@ from duly.stores.columns.readers import RowReaders
 from duly.stores.queries import Query
 
 Columns = dict[str, list[Any]]
+
+TIMED = frozenset({"claim", "claim_with_horizon", "claim_these", "start"})
+"""The queries whose statements are timed: those that claim."""
+
+
+class TimedRows(list[Any]):
+    """The rows of a statement, and how many seconds it took."""
+
+    def __init__(self, rows: Iterable[Any], took_s: float) -> None:
+        super().__init__(rows)
+        self.took_s = took_s
+
+
 Read = TypeVar("Read")
 
 WITHIN = "within"

@@ -17,7 +17,7 @@ from duly.engine.series.holds import let_go_after
 from duly.engine.tally import DEAD, PassTally
 from duly.ports import ClaimPath
 from duly.records.event import TERMINAL, Event, Status
-from duly.signals import Cancelled, Claimed, DeadLettered, Interrupted
+from duly.signals import Cancelled, Claimed, ClaimMade, DeadLettered, FailReason, Interrupted
 
 QUIET_RECHECK = timedelta(milliseconds=50)
 """How long a worker with running events waits before it looks again whether an interrupted event can be delivered."""
@@ -96,6 +96,7 @@ async def claim_interrupted(
     that were asked to stop are cancelled."""
     signals, (worker, lease, as_of) = tally.signals, claimant
     while True:
+        began = time.monotonic()
         async with store.begin() as tx:  # else a store failing after the claim leaves the event unstarted
             claimed = await tx.claim_interrupted(worker, lanes, lease, as_of)
             await let_go_after(tx, [event for event, _ in claimed if event.status in TERMINAL])
@@ -106,9 +107,10 @@ async def claim_interrupted(
             signals.emit(Interrupted(before))
         if event.status is Status.FAILED:
             tally.count(DEAD)
-            signals.emit(DeadLettered(event, event.last_error or ""))
+            signals.emit(DeadLettered(event, event.last_error or "", FailReason.INTERRUPTED))
         elif event.status is Status.CANCELLED:
             signals.emit(Cancelled(event))
         else:
             signals.emit(Claimed(event, worker))
+            signals.emit(ClaimMade([event], time.monotonic() - began, None))
             return event

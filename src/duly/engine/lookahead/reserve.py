@@ -25,7 +25,7 @@ from duly.engine.series.heads import Claimant
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimPath, Horizon, Reserved
 from duly.records.event import Event
-from duly.signals import Claimed, Signals
+from duly.signals import Claimed, ClaimMade, Signals
 
 NOW = timedelta()
 
@@ -173,12 +173,14 @@ class Lookahead:
             self._starting = []
 
     async def _start(self, reserved: Sequence[Reserved]) -> Started:
-        sent = steady()
+        sent, began = steady(), time.monotonic()
         events, now = await self._store.start(reserved, _ending_within(), self._lease, self._worker)
         at = time.monotonic()
         if events.planted:
             self._heads.successors.add(events.planted)
             self._wake()
+        if self._signals.wanted(ClaimMade):
+            self._signals.emit(ClaimMade(events, at - began, events.took_s))
         if self._signals.wanted(Claimed):
             for event in events:
                 self._signals.emit(Claimed(event, self._worker))
@@ -186,8 +188,11 @@ class Lookahead:
 
     async def _decide_about(self, heads: Sequence[Reserved]) -> Started:
         sent = steady()
+        began = time.monotonic()
         (fired, *_), found, now = await self._heads.decide_about(heads, _ending_within())
-        return Started(fired, set(found), now, time.monotonic(), sent)
+        at = time.monotonic()
+        self._signals.emit(ClaimMade(fired, at - began, None))
+        return Started(fired, set(found), now, at, sent)
 
     def _poise(self, reserved: Sequence[Reserved], started: Started) -> set[str]:
         """Sets claimed events to fire at their instants; returns the ids that were found. The store's clock has

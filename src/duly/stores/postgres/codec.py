@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from duly.decide.fair_share import Candidate
@@ -82,8 +83,8 @@ class PostgresQueries(StoreQueries):
 
     def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[PlantedHead]]:
         names = [column.name for column in self.readers.claimed.columns]
-        place, tenant, type = len(names), names.index("tenant"), names.index("type")
-        return rows, [PlantedHead(row[place], row[tenant], row[type]) for row in rows if row[place] is not None]
+        place, shared = len(names), itemgetter(*(names.index(name) for name in PlantedHead._fields[1:]))
+        return rows, [PlantedHead(row[place], *shared(row)) for row in rows if row[place] is not None]
 
     def of_all_claimed(self, row: Any) -> Sequence[Any]:
         of_all: Sequence[Any] = self.readers.claimed.rest(row)[1:]

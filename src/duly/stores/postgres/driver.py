@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -21,7 +22,7 @@ from duly.errors import (
 )
 from duly.ports import CutShort
 from duly.stores.queries import Query, load
-from duly.stores.query_base import WITHIN, row_bytes
+from duly.stores.query_base import TIMED, WITHIN, TimedRows, row_bytes
 
 TRANSIENT = (
     OSError,
@@ -69,6 +70,9 @@ def opened(pool: asyncpg.Pool | None) -> asyncpg.Pool:
 async def run_query(connection: Any, query: Query, parameters: dict[str, Any]) -> list[Any]:
     sql, names = _prepared(query)
     values = [parameters[name] for name in names]
+    if query.name in TIMED:
+        began = time.monotonic()
+        return TimedRows(await connection.fetch(sql, *values), time.monotonic() - began)
     if (within := parameters.get(WITHIN)) is None:
         return await connection.fetch(sql, *values)  # type: ignore[no-any-return]
     if connection.is_in_transaction():

@@ -18,7 +18,7 @@ from duly.stores.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 
-SUCCESSOR_COLUMNS = 4
+SUCCESSOR_COLUMNS = 5
 """The columns of the rows that tell which successors a claim has planted: those of ``PlantedHead``, and the due time. A
 head that was put back has its id alone, and a claimed event has more."""
 

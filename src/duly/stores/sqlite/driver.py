@@ -1,6 +1,7 @@
 """Runs statements on apsw connections, and translates its errors to Duly's."""
 
 import errno
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
@@ -11,7 +12,7 @@ import apsw
 from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.ports import CutShort
 from duly.stores.queries import Query
-from duly.stores.query_base import WITHIN, row_bytes
+from duly.stores.query_base import TIMED, WITHIN, TimedRows, row_bytes
 from duly.stores.sqlite.locks import LockWait, who_holds
 
 TRANSIENT = (apsw.LockedError, apsw.IOError, apsw.NoMemError)
@@ -43,9 +44,12 @@ def persist(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
 def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
     if (within := parameters.pop(WITHIN, None)) is not None:
         return _execute_within(connection, query, parameters, within)
+    began = time.monotonic()
     if (each := parameters.pop("each", None)) is not None:
-        return [row for one in each for row in connection.execute(query.sql, parameters | one)]
-    return list(connection.execute(query.sql, parameters))
+        rows = [row for one in each for row in connection.execute(query.sql, parameters | one)]
+    else:
+        rows = list(connection.execute(query.sql, parameters))
+    return TimedRows(rows, time.monotonic() - began) if query.name in TIMED else rows
 
 
 def _execute_within(connection: apsw.Connection, query: Query, parameters: dict[str, Any], within: int) -> list[Any]:

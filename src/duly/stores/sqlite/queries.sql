@@ -154,7 +154,7 @@ WHERE id IN ({oldest})
 RETURNING {claimed}, :now;
 {put_back};
 {planting}
-RETURNING id, tenant, type, due;
+RETURNING id, tenant, type, lane, due;
 {planted}
 
 -- name: claim_with_horizon
@@ -169,7 +169,7 @@ RETURNING {claimed}, :now,
                        ORDER BY e.ready LIMIT 1)) FROM json_each(:lanes));
 {put_back};
 {planting}
-RETURNING id, tenant, type, due;
+RETURNING id, tenant, type, lane, due;
 {planted}
 
 -- name: claim_these
@@ -183,7 +183,7 @@ WHERE id IN (
 RETURNING {claimed}, :now;
 {put_back};
 {planting}
-RETURNING id, tenant, type, due;
+RETURNING id, tenant, type, lane, due;
 {planted}
 
 -- name: scan_backlog (read)
@@ -228,7 +228,7 @@ WHERE events.id = mine.id AND events.version = mine.version AND events.ready = m
   AND mine.until <= :now + :ending_within AND NOT {careful}
 RETURNING {claimed}, :now, :now;
 {planting}
-RETURNING id, tenant, type, due;
+RETURNING id, tenant, type, lane, due;
 {planted}
 
 -- name: start_again
