@@ -33,6 +33,7 @@ from duly.engine.upkeep import nothing_to_follow
 from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
+from duly.observers.metrics.metrics import Metrics
 from duly.ports import Added, Channel, Clock, CreatedEvent, Route, Transaction
 from duly.records.event import Event, Timer, TimerOptions, lane_of
 from duly.records.results import CancelResult, Pruned
@@ -99,6 +100,7 @@ class Duly:
         self._signals = Signals(self.settings.late_after)
         self._worker: Worker | None = None
         self._logged = False
+        self._metrics: Metrics | None = None
         self._told_not_served: set[str] = set()
         self._asking: set[asyncio.Future[None]] = set()  # whether types are served that a transaction has scheduled
         self._opened = 0
@@ -209,9 +211,19 @@ class Duly:
         return register
 
     def observe(self, observer: Observer, *kinds: type) -> Callable[[], None]:
-        """Call *observer* with each signal of these kinds (or all), after it was committed. Call the returned function
-        to stop."""
+        """Call *observer* with each signal of these kinds (or all but those of batches), after it was committed. Call
+        the returned function to stop."""
         return self._signals.observe(observer, *kinds)
+
+    def metrics(self) -> Metrics:
+        """The metrics of this process, counted from the first call on: ``REGISTRY.register(duly.metrics())``, or
+        ``await duly.metrics().text()``."""
+        if self._metrics is None:
+            self._metrics = Metrics(self._signals, self.store, self._poll_age, lambda: self.loop)
+        return self._metrics
+
+    def _poll_age(self) -> timedelta | None:
+        return None if self._worker is None else self._worker.pulse.since
 
     async def _tell_never_served(self, lanes: Iterable[str], transaction: Any = None) -> None:
         """Emits TypeNotServed, once for each of these handlers' types without a handler here, or ChannelNotServed for
@@ -245,11 +257,11 @@ class Duly:
 
     def _tell_created(self, events: Sequence[CreatedEvent]) -> None:
         if self._signals.wanted(Created):
-            ids: dict[tuple[str, str], list[str]] = {}
+            ids: dict[tuple[str, str, str], list[str]] = {}
             for event in events:
-                ids.setdefault((event.tenant, event.type), []).append(event.id)
-            for (tenant, type), these in ids.items():
-                self._signals.emit(Created(these, type, tenant))
+                ids.setdefault((event.type, event.tenant, event.lane), []).append(event.id)
+            for of_all, these in ids.items():
+                self._signals.emit(Created(these, *of_all))
 
     # -- open, run, stop
 

@@ -15,6 +15,8 @@ from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
 from duly.decide.lifecycle import TRANSITIONS
 from duly.decide.series.due_head import Drop
 from duly.decide.targets.rates import show_rate
+from duly.observers.metrics.families import FAMILIES, Kind
+from duly.observers.metrics.http import HttpMetrics
 from duly.signals import PassEnded
 from duly.values.durations import format_duration
 from tests.docs.blocks import PAGES, ROOT
@@ -138,13 +140,15 @@ def test_the_table_of_log_lines_has_what_should_be_watched() -> None:
     code = "".join(
         (source / path).read_text(encoding="utf-8")
         for path in (
-            "observers/logs.py", "engine/settle.py", "channels/brokers/nats_streams.py", "timer_service/service.py",
+            "observers/logs.py", "observers/metrics/gauges.py", "engine/settle.py",
+            "channels/brokers/nats_streams.py", "timer_service/service.py",
             "channels/http/sender.py",
             "api/access/preparation.py", "api/server/acceptor.py", "api/server/connections.py",
         )
     )  # fmt: skip
     subjects = (
-        "api|channel|clock|commands?|connections|event|handler|intake|schedule|settle|store|stream|target|type|worker"
+        "api|channel|clock|commands?|connections|event|handler|intake|metrics|"
+        "schedule|settle|store|stream|target|type|worker"
     )
     made = set(re.findall(rf"\"((?:{subjects})\.\w+)[\" ]", code)) - {"timer.commands", "timer.events"}
     assert made - {"event.completed"} == documented
@@ -154,6 +158,23 @@ def test_the_table_of_figures_has_every_field_of_a_pass() -> None:
     rows = table("docs/operations.md", "Metrics of a worker pass")
     documented = list(chain.from_iterable(cells[0].split(", ") for cells in rows))
     assert documented == [*PassEnded.__struct_fields__, "recovery"]
+
+
+def test_the_tables_of_metrics_have_every_metric_with_its_labels() -> None:
+    lines = (ROOT / "docs/metrics.md").read_text(encoding="utf-8").replace("`", "").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    documented = {cells[0]: cells[1] for cells in rows if cells[0] != "metric"}
+    http = HttpMetrics()
+    http.request_answered("GET", "/", 200, 0.1)
+    exported = {
+        f"{name}_total" if family.kind is Kind.COUNTER else name: family.labels for name, family in FAMILIES.items()
+    }
+    exported |= {
+        "duly_http_requests_total": ("method", "route", "status"),
+        "duly_http_request_seconds": ("method", "route"),
+    }
+    assert documented == {name: ", ".join(labels) or "–" for name, labels in exported.items()}
+    assert {one.name for one in http.registry.collect()} == {"duly_http_requests", "duly_http_request_seconds"}
 
 
 def test_the_guide_names_every_command() -> None:

@@ -21,7 +21,7 @@ from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
 from duly.api.protocol.problems import problem
 from duly.duly import Duly
-from duly.observers.metrics import Metrics
+from duly.observers.metrics.http import HttpMetrics
 
 OPERATIONS: Sequence[Operation] = [
     operation
@@ -56,7 +56,8 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
     answering = RequestHandler(duly, Authenticator(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
         api.router.routes.append(OperationRoute(operation, answering))
-    metrics = Metrics()
+    metrics = HttpMetrics()
+    duly.metrics()  # counts from now on
     api.router.routes += system.open_routes(api.openapi, answering, metrics)
     api.add_exception_handler(HTTPException, _refused)
     api.add_middleware(Middleware, told=metrics.request_answered)

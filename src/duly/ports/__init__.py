@@ -46,6 +46,7 @@ from duly.ports.events import (
     EventTransaction,
     Page,
 )
+from duly.ports.figures import FigurePort, LaneDepth, StoreFigures
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.pruning import Prunable, PrunePage, PrunePort, PruneStore
@@ -116,6 +117,7 @@ __all__ = [
     "EventTransaction",
     "EveryPort",
     "Examined",
+    "FigurePort",
     "Fired",
     "Freed",
     "HandlerTransaction",
@@ -132,6 +134,7 @@ __all__ = [
     "KeyStore",
     "KeyTransaction",
     "KnownFrontier",
+    "LaneDepth",
     "ListPage",
     "Loadable",
     "LookaheadPort",
@@ -163,6 +166,7 @@ __all__ = [
     "SettledIds",
     "SlowToStart",
     "Store",
+    "StoreFigures",
     "StoreTransaction",
     "StoredResponse",
     "SuccessorPort",

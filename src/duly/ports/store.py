@@ -6,6 +6,7 @@ from typing import Protocol
 from duly.ports.claiming import ClaimPath, ClaimTransaction
 from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.events import EventFinder, EventPort
+from duly.ports.figures import FigurePort
 from duly.ports.invariants import InvariantPort
 from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort
@@ -44,6 +45,7 @@ class EveryPort(
     InvariantPort,
     BeatPort,
     PresencePort,
+    FigurePort,
     Protocol,
 ):
     """All calls of a store. Each call is atomic; inside ``begin`` they commit together."""

@@ -34,13 +34,14 @@ from duly.stores.columns.lists import ADD
 from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
 from duly.stores.dead_letter_statements import DeadLetterQueries
+from duly.stores.figure_statements import FigureQueries
 from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.finding.counts import CountQueries
 from duly.stores.invariant_statements import InvariantQueries
 from duly.stores.key_statements import KeyQueries, RequestQueries
 from duly.stores.prune_statements import PruneQueries
 from duly.stores.queries import Query, load
-from duly.stores.query_base import Columns, each, read_settled
+from duly.stores.query_base import Columns, TimedRows, each, read_settled
 from duly.stores.schedule_statements import ScheduleQueries
 from duly.stores.target_statements import TargetQueries
 from duly.stores.timer_statements import TimerQueries
@@ -71,6 +72,7 @@ class StoreQueries(
     WorkerQueries,
     PruneQueries,
     CountQueries,
+    FigureQueries,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and the encoding of values."""
@@ -208,9 +210,10 @@ class StoreQueries(
     def read_claims(
         self, rows: Sequence[Any], worker: str, lease: timedelta, *, with_horizon: bool = False
     ) -> ClaimedEvents:
+        took_s = rows.took_s if isinstance(rows, TimedRows) else None
         rows, planted = self.read_planted(rows)
         if not rows:
-            return ClaimedEvents()
+            return ClaimedEvents(took_s=took_s)
         read, (now, *of_horizon) = self.readers.claimed.read, self.of_all_claimed(rows[0])
         claimed = EPOCH + timedelta(microseconds=now)
         until = claimed + lease
@@ -222,7 +225,7 @@ class StoreQueries(
         careful = [event for event in events if event.head]
         if careful:
             events = [event for event in events if not event.head]
-        return ClaimedEvents(events, careful, planted, horizon)
+        return ClaimedEvents(events, careful, planted, horizon, took_s)
 
     @abstractmethod
     def read_planted(self, rows: Sequence[Any]) -> tuple[Sequence[Any], list[PlantedHead]]:

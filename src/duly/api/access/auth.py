@@ -80,6 +80,17 @@ class Authenticator:
             )
         return caller
 
+    async def admit_to_all_tenants(self, request: Request) -> None:
+        """Admits callers who may see figures of all tenants together: with a key for all tenants, or, while no key
+        exists and *keyless* is set, without one."""
+        caller = await self.admit(request, Scope.READ)
+        keyless = self._authenticate is None and caller.key is None
+        if not (caller.all_tenants is True or keyless):
+            raise Forbidden(
+                "metrics are those of all tenants together, and need a key for all tenants: create one with `duly keys "
+                "create NAME --scope read --all-tenants`"
+            )
+
     async def _by_their_own(self, request: Request) -> Caller:
         """The caller, as the application's own ``authenticate`` identifies them."""
         assert self._authenticate is not None

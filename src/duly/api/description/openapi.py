@@ -14,6 +14,7 @@ from duly.api.description.schemas import SCHEMAS
 from duly.api.description.target_schemas import stored
 from duly.api.protocol.problems import MEDIA_TYPE
 from duly.decide.checks import LONGEST
+from duly.records.api_key import Scope
 from duly.records.wire.answers import ProblemDocument
 from duly.records.wire.forms import schemas as struct_schemas
 
@@ -82,12 +83,15 @@ def described(operation: Operation) -> dict[str, Any]:
 
 
 def described_open(one: OpenOperation) -> dict[str, Any]:
-    """The OpenAPI path item of an operation that needs no key."""
+    """The OpenAPI path item of an operation outside ``/v1``."""
     good = {str(status): _content(answers, {}) for status, answers in one.answers.items()}
-    refused = {str(status): _problem(status) for status in sorted({*REFUSED_BEFORE_ROUTING, *one.refuses})}
+    unknown = (401, 403, 429, 503) if one.of_all_tenants else ()
+    refused = {str(status): _problem(status) for status in sorted({*REFUSED_BEFORE_ROUTING, *one.refuses, *unknown})}
     summary, _, description = one.told.partition(". ")
     said = {"summary": summary.rstrip("."), "description": description, "operationId": one.name, "tags": ["system"]}
-    return {"get": {**said, "parameters": [], "security": [], "responses": good | refused}}
+    security: list[dict[str, Any]] = [{KEY: []}] if one.of_all_tenants else []
+    scope = {"x-scope": Scope.READ.value} if one.of_all_tenants else {}
+    return {"get": {**said, "parameters": [], "security": security, **scope, "responses": good | refused}}
 
 
 def answers(operation: Operation) -> dict[str, Any]:

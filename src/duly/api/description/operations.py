@@ -72,13 +72,14 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class OpenOperation:
-    """An operation that needs no API key."""
+    """An operation outside ``/v1``, which machines call. It needs no API key, unless it is about all tenants."""
 
     path: str
     name: str
     told: str
     answers: Mapping[int, DescribedResponse]
     refuses: tuple[int, ...] = ()
+    of_all_tenants: bool = False  # needs a key for all tenants, as soon as there is any key
 
 
 class Operations:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -18,7 +19,7 @@ from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.problems import NO_RIGHT, RETRY_AFTER, problem
 from duly.api.protocol.request import ApiResponse
 from duly.errors import ApiNotReady, DulyError, RightsMissing, StoreUnavailable
-from duly.observers.metrics import Metrics
+from duly.observers.metrics.http import HttpMetrics
 from duly.signals import StoreDown
 
 UNAVAILABLE = "the database is not available at the moment"
@@ -48,15 +49,17 @@ OPEN = (
     OpenOperation(
         "/metrics",
         "read_metrics",
-        "Metrics of the server, for Prometheus.",
+        "Metrics, for Prometheus. They are of all tenants together: as soon as there is an API key, they need one for "
+        "all tenants.",
         {
             200: DescribedResponse(
                 "The metrics in Prometheus text format", {"type": "string"}, examples.METRICS, media_type="text/plain"
             )
         },
+        of_all_tenants=True,
     ),
 )
-"""The operations that machines call: they need no key, and reveal no tenant's data."""
+"""The operations that machines call. They reveal no tenant's data."""
 
 
 class Readiness:
@@ -109,8 +112,10 @@ class Readiness:
         self._answering.not_writable |= signal.readable
 
 
-def open_routes(openapi: Callable[[], dict[str, Any]], answering: RequestHandler, metrics: Metrics) -> Iterator[Route]:
-    """The routes that need no key; they reveal no tenant's data."""
+def open_routes(
+    openapi: Callable[[], dict[str, Any]], answering: RequestHandler, metrics: HttpMetrics
+) -> Iterator[Route]:
+    """The routes outside ``/v1``; they reveal no tenant's data."""
     ready = Readiness(answering)
 
     async def healthz(request: Request) -> Response:
@@ -123,8 +128,10 @@ def open_routes(openapi: Callable[[], dict[str, Any]], answering: RequestHandler
         return write(problem(503, told, headers={"Retry-After": RETRY_AFTER}), request)
 
     async def figures(request: Request) -> Response:
-        body, media_type = metrics.written()
-        return Response(body, media_type=media_type)
+        async def answer() -> Response:
+            return Response(metrics.written() + await answering.duly.metrics().text(), media_type=CONTENT_TYPE_LATEST)
+
+        return await answering.respond_to_all_tenants(request, answer)
 
     async def docs(request: Request) -> Response:
         here = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"

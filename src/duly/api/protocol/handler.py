@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -74,7 +75,19 @@ class RequestHandler:
         self._budget = TenantBudget()
 
     async def respond(self, operation: Operation, request: Request) -> Response:
-        response = await self._answer(operation, request)
+        return self._noting_use(request, await self._answer(operation, request))
+
+    async def respond_to_all_tenants(self, request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
+        """Answers a request for what is of all tenants together, such as metrics."""
+        try:
+            self._require_open()
+            await self._admission.admit_to_all_tenants(request)
+            response = await answer()
+        except Exception as error:
+            response = write(self._problem(error, request), request)
+        return self._noting_use(request, response)
+
+    def _noting_use(self, request: Request, response: Response) -> Response:
         if (key := getattr(request.state, "used", None)) is not None and not self._admission.was_noted(key):
             response.background = BackgroundTask(self._admission.note_use, key)
         return response

@@ -1,13 +1,9 @@
 """``duly worker --health``: whether this process lives, and whether its worker is ready."""
 
 import asyncio
-import contextlib
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-
-import msgspec
 
 from duly.cli.processes.listener import Page, Pages, page
 from duly.decide.workers import pass_limit
@@ -81,48 +77,3 @@ class WorkerReadiness:
         except (DulyError, TimeoutError):
             return False
         return True
-
-
-# -- several processes under one parent
-
-
-async def answer_parent(asked: int, not_ready: AskReadiness) -> None:
-    """Answers a parent that asks for the readiness of this process. A question is a line with a number, and its answer
-    is a line with that number and the reason, or null. *asked*: the file descriptor of the socket between them."""
-    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=asked))
-    with contextlib.suppress(OSError):
-        while question := await reader.readline():
-            writer.write(msgspec.json.encode((int(question), await not_ready())) + b"\n")
-            await writer.drain()
-
-
-class ChildReadiness:
-    """The parent's end of that socket."""
-
-    def __init__(self) -> None:
-        self._socket, self.childs = socket.socketpair()
-        self._asking = asyncio.Lock()
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._questions = 0
-
-    def close(self) -> None:
-        if self._streams is None:
-            self._socket.close()
-        else:
-            self._streams[1].close()
-
-    async def reason(self) -> str | None:
-        """Why the child is not ready; a child that does not answer in time is not."""
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN_S), self._asking:
-                if self._streams is None:
-                    self._streams = await asyncio.open_connection(sock=self._socket)
-                reader, writer = self._streams
-                self._questions += 1
-                writer.write(b"%d\n" % self._questions)
-                answered, reason = 0, None
-                while answered != self._questions:  # the answers to earlier questions may have come too late
-                    answered, reason = msgspec.json.decode(await reader.readline(), type=tuple[int, str | None])
-                return reason
-        except (TimeoutError, OSError, msgspec.DecodeError):
-            return "it does not answer"

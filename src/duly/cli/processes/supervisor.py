@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from duly.backoff import Backoff
-from duly.cli.processes.health import ChildReadiness
+from duly.cli.processes.child_link import ChildLink
+from duly.cli.processes.metrics import FamilyMetrics
 from duly.engine.stopping import signal_handlers
 from duly.observers.logs import Line
+from duly.observers.metrics.snapshots import Snapshot
 
 log = logging.getLogger("duly")
 
@@ -33,9 +35,10 @@ class Processes:
     """Keeps a number of processes of one command alive, until SIGTERM or SIGINT; then lets them drain."""
 
     def __init__(self, command: Sequence[str], count: int, patience: float, *, asks: bool = False) -> None:
-        """*asks*: whether the processes can be asked for their readiness."""
+        """*asks*: whether the processes can be asked for their readiness and their metrics."""
         self._command, self._count, self._patience, self._asks = list(command), count, patience, asks
-        self._children: dict[Process, ChildReadiness | None] = {}
+        self._children: dict[Process, ChildLink | None] = {}
+        self._metrics = FamilyMetrics()
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -61,12 +64,16 @@ class Processes:
 
     async def not_ready(self) -> str | None:
         """Why not all processes are ready; None if they are."""
-        asked = {child.pid: asking for child, asking in self._children.items() if asking is not None}
+        asked = {child.pid: link for child, link in self._children.items() if link is not None}
         if self._stopping.is_set() or len(asked) < self._count:
             return "it stops" if self._stopping.is_set() else f"{self._count - len(asked)} of its processes do not run"
-        reasons = await asyncio.gather(*(asking.reason() for asking in asked.values()))
+        reasons = await asyncio.gather(*(link.reason() for link in asked.values()))
         told = [f"process {pid}: {reason}" for pid, reason in zip(asked, reasons, strict=True) if reason is not None]
         return "; ".join(told) or None
+
+    async def metrics(self) -> Snapshot:
+        """The metrics of all processes, added up."""
+        return await self._metrics.snapshot(link for link in self._children.values() if link is not None)
 
     def _kill(self) -> None:
         for child in self._children:
@@ -79,8 +86,9 @@ class Processes:
             began = time.monotonic()
             child = await self._start()
             code = await child.wait()
-            if (asking := self._children.pop(child)) is not None:
-                asking.close()
+            if (link := self._children.pop(child)) is not None:
+                self._metrics.ended(link)
+                link.close()
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STEADY_AFTER_S:
@@ -92,20 +100,20 @@ class Processes:
                     await self._stopping.wait()
 
     async def _start(self) -> Process:
-        asking = ChildReadiness() if self._asks else None
-        asked = [] if asking is None else ["--asked", str(asking.childs.fileno())]
+        link = ChildLink() if self._asks else None
+        asked = [] if link is None else ["--asked", str(link.childs.fileno())]
         child = await asyncio.create_subprocess_exec(
             *self._command,
             "--parent",
             str(self._lifeline),
             *asked,
             stdin=DEVNULL,
-            pass_fds=[self._lifeline, *([] if asking is None else [asking.childs.fileno()])],
+            pass_fds=[self._lifeline, *([] if link is None else [link.childs.fileno()])],
             start_new_session=True,  # Ctrl-C reaches only the parent, which passes it on
         )
-        if asking is not None:
-            asking.childs.close()
-        self._children[child] = asking
+        if link is not None:
+            link.childs.close()
+        self._children[child] = link
         _tell(logging.INFO, "process.started", process=child.pid)
         if self._stopping.is_set():  # stopped while the process was starting
             _signal(child, signal.SIGTERM)

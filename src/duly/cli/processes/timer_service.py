@@ -7,9 +7,11 @@ from cyclopts import App, Parameter
 
 from duly.cli.invocation import Hidden
 from duly.cli.processes.file_limit import raise_file_limit
+from duly.cli.processes.probes import MetricsPort, Ports, answering
 from duly.cli.processes.run_to_end import run_to_its_end
 from duly.config import read_settings
 from duly.observers.logs import configure_logging
+from duly.observers.metrics.timers import TimerCounts
 from duly.timer_service.service import TimerService, read_timer_settings
 
 
@@ -20,6 +22,7 @@ def register(commands: App) -> None:
 def timer_service(
     *,
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], help="Also log every completed event")] = False,
+    metrics: MetricsPort = None,
     invocation: Hidden,
 ) -> None:
     """Consume ScheduleTimer commands from a broker, and publish DueTimeReached when each is due.
@@ -32,4 +35,14 @@ def timer_service(
     settings = read_timer_settings(invocation.db)
     configure_logging(read_settings().log_format, logging.DEBUG if verbose else logging.INFO)
     raise_file_limit()
-    run_to_its_end(TimerService(settings).run())
+    run_to_its_end(_run(TimerService(settings), Ports.read(None, metrics)))
+
+
+async def _run(service: TimerService, ports: Ports) -> None:
+    if ports.metrics is None:
+        await service.run()
+        return
+    counted = service.duly.metrics()
+    counted.add(TimerCounts(service.duly.signals).samples)
+    async with answering(ports, None, counted.snapshot):
+        await service.run()

@@ -1,10 +1,11 @@
 """``duly worker`` and ``tick``: the commands that run events."""
 
 import asyncio
+import contextlib
 import logging
 import sys
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,18 +16,17 @@ from cyclopts.validators import Number
 from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import brief, note, print_json, screen
 from duly.cli.processes.capabilities import handlers_of, served
+from duly.cli.processes.child_link import Answers, answer_parent
 from duly.cli.processes.file_limit import raise_file_limit
-from duly.cli.processes.health import AskReadiness, WorkerReadiness, answer_parent, health_pages
-from duly.cli.processes.listener import Listener, read_place
+from duly.cli.processes.health import WorkerReadiness
+from duly.cli.processes.probes import MetricsPort, Ports, answering
 from duly.cli.processes.run_to_end import run_to_its_end
 from duly.cli.processes.supervisor import Processes, drain_without_parent
 from duly.config import read_settings
 from duly.duly import Duly
 from duly.errors import BadSetting, Misuse
-from duly.observers.logs import Line, configure_logging
+from duly.observers.logs import configure_logging
 from duly.signals import GivenBack, HeldBack, Interrupted, PassEnded
-
-log = logging.getLogger("duly")
 
 
 def register(commands: App) -> None:
@@ -66,9 +66,11 @@ def worker(
             metavar="[HOST:]PORT",
         ),
     ] = None,
+    metrics: MetricsPort = None,
     options: WorkerOptions = AS_IT_IS,
     parent: Annotated[int | None, Parameter(show=False)] = None,
     asked: Annotated[int | None, Parameter(show=False)] = None,
+    counts: Annotated[bool, Parameter(show=False)] = False,
     invocation: Hidden,
 ) -> None:
     """Run a worker until it is stopped: call the app's handlers, and send events to webhooks and brokers.
@@ -76,37 +78,46 @@ def worker(
     Without --app, it only sends to webhooks and brokers. Any number of workers may share a database. On SIGTERM or
     Ctrl-C, it finishes running events first.
     """
-    place = None if health is None else read_place(health, "--health")
+    ports = Ports.read(health, metrics)
     duly = ready_to_work(invocation, options)
     if parent is None:
         tell_what_is_served(duly)
     if processes > 1:
         _refuse_memory(duly)
         patience = duly.settings.shutdown_grace.total_seconds() + 10
-        family = Processes(_same_again(invocation, options), processes, patience, asks=place is not None)
-        asyncio.run(_observed(family.run(), family.not_ready, place))
+        command = _same_again(invocation, options, counts=ports.metrics is not None)
+        asyncio.run(_family(Processes(command, processes, patience, asks=any(ports)), ports))
         return
     if parent is not None:
         drain_without_parent(parent)
-    run_to_its_end(_observed(duly.run(), WorkerReadiness(duly).reason, place, asked))
+    run_to_its_end(_alone(duly, ports, asked, counts=counts or ports.metrics is not None))
 
 
-async def _observed(
-    work: Coroutine[Any, Any, None], not_ready: AskReadiness, place: tuple[str, int] | None, asked: int | None = None
-) -> None:
-    """Runs the work, while probes and the parent process are answered."""
-    answering = None if asked is None else asyncio.create_task(answer_parent(asked, not_ready))
+async def _family(family: Processes, ports: Ports) -> None:
+    async with answering(ports, family.not_ready, family.metrics):
+        await family.run()
+
+
+async def _alone(duly: Duly, ports: Ports, asked: int | None, *, counts: bool) -> None:
+    """Runs the worker of this process, while probes and the parent process are answered."""
+    readiness = WorkerReadiness(duly)
+    counted = duly.metrics() if counts else None
+    answers: Answers = {"reason": readiness.reason}
+    if counted is not None:
+        answers = {**answers, "metrics": counted.own_snapshot, "store": counted.store_snapshot}
+    with _answering_parent(asked, answers):
+        async with answering(ports, readiness.reason, None if counted is None else counted.snapshot):
+            await duly.run()
+
+
+@contextlib.contextmanager
+def _answering_parent(asked: int | None, answers: Answers) -> Iterator[None]:
+    task = None if asked is None else asyncio.create_task(answer_parent(asked, answers))
     try:
-        if place is None:
-            await work
-            return
-        async with Listener(health_pages(not_ready)).listening(*place, option="--health") as address:
-            log.info(Line("health.listening", {"address": address}))
-            await work
+        yield
     finally:
-        work.close()  # if the listener could not begin
-        if answering is not None:
-            answering.cancel()
+        if task is not None:
+            task.cancel()
 
 
 def tick(
@@ -192,14 +203,13 @@ def _folders(given: Sequence[str]) -> list[str]:
         raise Misuse(f"--commands {' '.join(given)} cannot be used: expected {error.allowed}") from None
 
 
-def _same_again(invocation: Invocation, options: WorkerOptions) -> list[str]:
+def _same_again(invocation: Invocation, options: WorkerOptions, *, counts: bool) -> list[str]:
     """The command line of a child process, with the same options."""
     command = [sys.executable, "-m", "duly", "worker"]
     for option, value in (("--app", invocation.app), ("--db", invocation.db), ("--concurrency", options.concurrency)):
         if value is not None:
             command += [option, str(value)]
-    if options.verbose:
-        command.append("--verbose")
+    command += [*["--verbose"] * options.verbose, *["--counts"] * counts]
     return command if options.commands is None else [*command, "--commands", *options.commands]
 
 

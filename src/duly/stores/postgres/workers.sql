@@ -78,6 +78,38 @@ SELECT lane,
        (SELECT count(*) FROM (SELECT 1 FROM duly.events AS e WHERE e.lane = lanes.lane AND unsettled > 0 AND ready IS NOT NULL AND ready <= {now} LIMIT :limit) AS found)
 FROM (SELECT lane FROM waiting UNION SELECT lane FROM leased) AS lanes WHERE lane IS NOT NULL ORDER BY lane
 
+-- fragment: depths
+-- How many events of each lane could begin now, those that a crash interrupted among them, at most :limit each; and since
+-- when the oldest of them could.
+lanes AS MATERIALIZED (
+    SELECT lane FROM waiting WHERE lane IS NOT NULL UNION SELECT lane FROM leased WHERE lane IS NOT NULL
+), depths AS MATERIALIZED (
+    SELECT lane,
+           (SELECT count(*) FROM (SELECT 1 FROM duly.events AS e WHERE e.lane = lanes.lane AND unsettled = 0 AND ready IS NOT NULL AND ready <= {now} LIMIT :limit) AS found)
+         + (SELECT count(*) FROM (SELECT 1 FROM duly.events AS e WHERE e.lane = lanes.lane AND unsettled > 0 AND ready IS NOT NULL AND ready <= {now} LIMIT :limit) AS found) AS due,
+           least((SELECT ready FROM duly.events AS e WHERE e.lane = lanes.lane AND unsettled = 0 AND ready IS NOT NULL ORDER BY ready LIMIT 1),
+                 (SELECT ready FROM duly.events AS e WHERE e.lane = lanes.lane AND unsettled > 0 AND ready IS NOT NULL ORDER BY ready LIMIT 1)) AS oldest
+    FROM lanes
+)
+
+-- name: figures (read)
+-- What monitoring asks of the database, all at once. What may be millions of rows is counted by an index, up to :most; for
+-- more, there is beside it what the planner knows of the size of that index since the last VACUUM or ANALYZE.
+WITH {open_lanes}, {depths}
+SELECT 'now', NULL, {micros}, NULL
+UNION ALL SELECT 'lane', lane, due, (extract(epoch FROM oldest) * 1000000)::bigint FROM depths
+UNION ALL SELECT 'pending', NULL, count(*), (SELECT reltuples::bigint FROM pg_class WHERE oid = 'duly.events_ready'::regclass) FROM (
+    SELECT 1 FROM lanes CROSS JOIN LATERAL (
+        SELECT 1 FROM duly.events AS e WHERE e.lane = lanes.lane AND unsettled = 0 AND ready IS NOT NULL AND ready > {now} LIMIT :most
+    ) AS waits LIMIT :most
+) AS found
+UNION ALL SELECT 'dead', NULL, count(*), (SELECT reltuples::bigint FROM pg_class WHERE oid = 'duly.events_dead'::regclass)
+          FROM (SELECT id FROM duly.events WHERE status = 'FAILED' LIMIT :most) AS found
+UNION ALL SELECT 'held', hold_kind, count(*), NULL
+          FROM (SELECT hold_kind FROM duly.events WHERE held IS NOT NULL LIMIT :most) AS found GROUP BY hold_kind
+UNION ALL SELECT 'parked', NULL, count(*), NULL FROM (SELECT 1 FROM duly.destinations WHERE since IS NOT NULL LIMIT :most) AS found
+UNION ALL SELECT 'halted', halt_kind, count(*), NULL FROM duly.schedules WHERE halt_kind IS NOT NULL GROUP BY halt_kind
+
 -- name: lanes_of (read)
 SELECT DISTINCT e.lane FROM duly.events AS e WHERE ({where})
 

@@ -67,6 +67,38 @@ SELECT lane,
        (SELECT count(*) FROM (SELECT 1 FROM events AS e WHERE e.lane = lanes.lane AND unsettled > 0 AND ready IS NOT NULL AND ready <= :now LIMIT :limit) AS found)
 FROM (SELECT lane FROM waiting UNION SELECT lane FROM leased) AS lanes WHERE lane IS NOT NULL ORDER BY lane
 
+-- fragment: depths
+-- How many events of each lane could begin now, those that a crash interrupted among them, at most :limit each; and since
+-- when the oldest of them could.
+lanes AS MATERIALIZED (
+    SELECT lane FROM waiting WHERE lane IS NOT NULL UNION SELECT lane FROM leased WHERE lane IS NOT NULL
+), depths AS MATERIALIZED (
+    SELECT lane,
+           (SELECT count(*) FROM (SELECT 1 FROM events AS e WHERE e.lane = lanes.lane AND unsettled = 0 AND ready IS NOT NULL AND ready <= :now LIMIT :limit) AS found)
+         + (SELECT count(*) FROM (SELECT 1 FROM events AS e WHERE e.lane = lanes.lane AND unsettled > 0 AND ready IS NOT NULL AND ready <= :now LIMIT :limit) AS found) AS due,
+           (SELECT min(ready) FROM (
+                SELECT (SELECT ready FROM events AS e WHERE e.lane = lanes.lane AND unsettled = 0 AND ready IS NOT NULL ORDER BY ready LIMIT 1) AS ready
+                UNION ALL
+                SELECT (SELECT ready FROM events AS e WHERE e.lane = lanes.lane AND unsettled > 0 AND ready IS NOT NULL ORDER BY ready LIMIT 1))) AS oldest
+    FROM lanes
+)
+
+-- name: figures (read)
+-- What monitoring asks of the database, all at once. What may be millions of rows is counted by an index, up to :most.
+-- (SQLite's planner knows no sizes unless somebody runs ANALYZE, so there is no estimate for more.)
+WITH {open_lanes}, {depths}
+SELECT 'now', NULL, :now, NULL
+UNION ALL SELECT 'lane', lane, due, oldest FROM depths
+UNION ALL SELECT 'pending', NULL, count(*), NULL FROM (
+    SELECT 1 FROM lanes CROSS JOIN events AS e ON e.lane = lanes.lane
+    WHERE unsettled = 0 AND ready IS NOT NULL AND ready > :now LIMIT :most
+)
+UNION ALL SELECT 'dead', NULL, count(*), NULL FROM (SELECT id FROM events WHERE status = 'FAILED' LIMIT :most)
+UNION ALL SELECT 'held', hold_kind, count(*), NULL
+          FROM (SELECT hold_kind FROM events WHERE held IS NOT NULL LIMIT :most) GROUP BY hold_kind
+UNION ALL SELECT 'parked', NULL, count(*), NULL FROM (SELECT 1 FROM destinations WHERE since IS NOT NULL LIMIT :most)
+UNION ALL SELECT 'halted', halt_kind, count(*), NULL FROM schedules WHERE halt_kind IS NOT NULL GROUP BY halt_kind
+
 -- name: lanes_of (read)
 SELECT DISTINCT e.lane FROM events AS e WHERE ({where})
 

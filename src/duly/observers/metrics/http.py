@@ -3,12 +3,11 @@
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 
 
-class Metrics:
+class HttpMetrics:
     """The metrics of one process."""
 
     def __init__(self) -> None:
@@ -28,5 +27,5 @@ class Metrics:
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def written(self) -> tuple[bytes, str]:
-        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+    def written(self) -> bytes:
+        return generate_latest(self.registry)

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: of events, of the store, and of HTTP requests."""
