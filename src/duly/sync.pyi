@@ -24,6 +24,7 @@ from duly.records.results import (
     CancelResult,
     DeadLetters,
     Discarded,
+    Erased,
     Imported,
     Pruned,
     Refreshed,
@@ -265,6 +266,9 @@ class _Users:
         reason: str | None = None,
     ) -> User:
         """Delete a user, and cancel the events that have not started."""
+    def erase(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Erased:
+        """Delete a user, and scrub names and content from all their events, histories and stored answers; also of a
+        user who was deleted before, by the id."""
     def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
         """The events of a user, the newest first."""
     def ahead(self, id: str, *, tenant: str | None = None) -> builtins.list[Event]:
@@ -551,6 +555,8 @@ class _ClientUsers(_Users):
         self, rows: Lines, *, tenant: str | None = None, by: str = ..., telling: ImportObserver = ...
     ) -> Imported:
         """Add many users, some thousand in each request."""
+    def erase(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> NoReturn:
+        """Refused over HTTP: it changes histories, which no request may do."""
     def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> NoReturn:
         """Refused over HTTP: event types are defined where Duly runs."""
 

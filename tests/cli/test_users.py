@@ -92,6 +92,18 @@ def test_users_add_tells_the_user_and_the_planned_events_in_the_users_local_time
     assert re.search(r"\w{3} 20\d\d-06-20 09:00:00  20\d\d-06-20 08:00:00  in \d", ahead["anniversary"])
 
 
+def test_users_erase_tells_what_it_scrubbed(on: Shell) -> None:
+    user = added(on, "--key", "ada", "--anniversary", "2015-06-20")
+    told = users(on, "erase", "ada")
+    assert told == (
+        f"user {user['id']} deleted and erased: 2 events scrubbed (2 cancelled, 0 dead letters discarded), "
+        "3 history entries\n"
+    )
+    again = on("users", "erase", user["id"], "--json")
+    assert (again.code, again.json["deleted"], again.json["events"]) == (0, False, 2)
+    assert on("users", "erase", "ada").code == 1
+
+
 def test_users_add_tells_programs_every_field(on: Shell) -> None:
     user = added(
         on,

@@ -20,7 +20,7 @@ GROUPS = ("", "events", "schedules", "users", "targets", "workers")
 
 NOT_OVER_HTTP = {
     "on", "schedule", "check", "observe", "run", "prune", "tick", "stop", "transaction",
-    "schedules.replan", "users.refresh",
+    "schedules.replan", "users.erase", "users.refresh",
     "targets.history", "targets.reseal", "targets.destinations", "targets.waiting", "targets.signing_secret",
 }  # fmt: skip
 """These raise Misuse, which says what to do instead."""

@@ -21,6 +21,7 @@ from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
 from tests.http.tenants import SECRET_KEY, Tenant, rows_of, settle
 from tests.make import HOUR
+from tests.stores.everything import tables_with
 from tests.stores.rows import ask
 
 USER = {"first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-12-10", "timezone": "UTC"}
@@ -288,3 +289,22 @@ async def test_a_secret_is_not_kept_with_its_answer(http: Caller, mine: Tenant) 
         answers = [await http(method, path, body, idempotency_key="a", authorization=mine.key()) for _ in range(2)]
         assert all("idempotency-replayed" not in answer.headers for answer in answers)
     assert await counted(http, "requests") == 0
+
+
+async def test_a_stored_answer_about_an_erased_user_is_empty_and_the_request_is_still_not_repeated(
+    http: Caller,
+) -> None:
+    person = {**USER, "first_name": "Theodora", "key": "theo-77"}
+    added = await http("POST", "/v1/users", person, idempotency_key="a")
+    renamed = {"users": [{**person, "last_name": "Quill"}]}
+    await http("POST", "/v1/users/import", renamed, idempotency_key="import theo-77")
+    await http("POST", "/v1/users", USER, idempotency_key="b")
+    done = await http.app.users.erase(added.json()["id"], tenant="default")
+    assert done.answers == 2
+    for word in ("Theodora", "theo-77", "Quill"):
+        assert await tables_with(http.app.store, word) == []
+    again = await http("POST", "/v1/users", person, idempotency_key="a")
+    assert again.status_code == 409
+    assert "was used for another request" in again.json()["detail"]
+    assert await counted(http, "users") == 1
+    assert (await http("POST", "/v1/users", USER, idempotency_key="b")).json()["first_name"] == "Ada"

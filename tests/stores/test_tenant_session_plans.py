@@ -17,7 +17,7 @@ from duly.stores.queries import Query, load
 
 FORBIDDEN = {
     "add_key", "key", "key_by_hash", "known_hashes", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key",
-    "forget_requests", "delete_ended", "forget_keys", "take_upkeep",
+    "forget_requests", "delete_ended", "forget_keys", "take_upkeep", "erase_user", "erase_answers",
     "beat", "leave", "forget_workers", "workers", "remembered_lanes",
 }  # fmt: skip
 """What is done beside the requests, not by them."""

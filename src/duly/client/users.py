@@ -144,6 +144,10 @@ class Users(Group):
         refuse_name(by, FROM_HTTP)
         return await import_users(self._connection, rows, telling)
 
+    def erase(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> NoReturn:
+        """Refused over HTTP: it changes histories, which no request may do."""
+        raise here_only("users.erase", "call it where the database is, or run `duly users erase`")
+
     def refresh(self, *, tenant: str | None = None, transaction: Any = None, by: str = "refresh") -> NoReturn:
         """Refused over HTTP: event types are defined where Duly runs."""
         raise here_only("users.refresh", "call it where the event types are registered")

@@ -9,9 +9,10 @@ from duly.ports.events import EventPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.targets import DestinationReader
 from duly.records.calendar.type_settings import TypeSettings
-from duly.records.event import Event, NewEvent
+from duly.records.event import Event, NewEvent, Status
 from duly.records.finding.counts import Count
 from duly.records.finding.users import EVERY_USER, UserSearch
+from duly.records.results import Erased
 from duly.records.user import User
 
 
@@ -96,7 +97,25 @@ class UserHeadPort(Protocol):
         """Cancels all events of users that have not begun; returns their number."""
 
 
-class UserTransaction(UserPort, TypeSettingsPort, UserHeadPort, SeriesTransaction, DestinationReader, Protocol):
+class ErasePort(Protocol):
+    """Scrubs what is stored of a person."""
+
+    async def lock_events_of_user(self, user: str, tenant: str) -> list[tuple[str, Status, str | None]]:
+        """All events of a user of this tenant, locked, also of a deleted one: id, status and owner."""
+
+    async def erase_user(
+        self, user: str, events: Sequence[str], words: Sequence[str], *, anybody: bool, by: str, reason: str
+    ) -> Erased:
+        """Scrubs locked events that are not under way, and the histories of these and of the user; also the actors
+        whose names contain one of the *words*, or *anybody* but workers."""
+
+    async def erase_answers(self, user: str, tenant: str, words: Sequence[str]) -> int:
+        """Scrubs the stored answers of the API that tell of a user; returns their number."""
+
+
+class UserTransaction(
+    ErasePort, UserPort, TypeSettingsPort, UserHeadPort, SeriesTransaction, DestinationReader, Protocol
+):
     """One transaction about users and their events."""
 
 

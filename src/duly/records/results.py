@@ -63,6 +63,18 @@ class Pruned(msgspec.Struct, frozen=True):
     dry_run: bool = False
 
 
+class Erased(msgspec.Struct, frozen=True, kw_only=True):
+    """What was scrubbed of a person."""
+
+    id: Id | None = None
+    deleted: bool = False  # whether the user was there, and is deleted now
+    events: FromZero = 0  # whose content was scrubbed
+    cancelled: FromZero = 0  # of these: they would still have been delivered
+    discarded: FromZero = 0  # of these: dead letters, which could have been replayed
+    history: FromZero = 0  # entries whose details were scrubbed
+    answers: FromZero = 0  # stored answers of the API that told of the person
+
+
 class DeadLetterKind(msgspec.Struct, frozen=True):
     """Dead letters of one tenant and type with the same channel, and their number."""
 

@@ -1,13 +1,15 @@
 """The statements about users, and about the heads of their series."""
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from datetime import time
 from typing import Any
 
 from duly.records.calendar.type_settings import TypeSettings
-from duly.records.event import Event, NewEvent, user_of
+from duly.records.event import Event, NewEvent, Status, user_of
 from duly.records.finding.users import EVERY_USER, UserSearch
+from duly.records.results import Erased
 from duly.records.user import User
 from duly.stores.columns.lists import PUT_TYPE_SETTINGS, USERS
 from duly.stores.filters.users import users_where
@@ -82,6 +84,25 @@ class UserQueries(QueryBase):
 
     async def delete_users(self, ids: Sequence[str]) -> None:
         await self.ask("delete_users", ids=self.listed(ids))
+
+    # -- erasing
+
+    async def lock_events_of_user(self, user: str, tenant: str) -> list[tuple[str, Status, str | None]]:
+        rows = await self.ask("lock_events_of_user", user=user, tenant=tenant)
+        return [(id, Status(status), owner) for id, status, owner in rows]
+
+    async def erase_user(
+        self, user: str, events: Sequence[str], words: Sequence[str], *, anybody: bool, by: str, reason: str
+    ) -> Erased:
+        scrubbed = {"user": user, "ids": self.listed(events), "words": self.listed(words), "anybody": anybody}
+        rows = await self.ask("erase_user", **scrubbed, by=by, detail=reason)
+        done = Counter(row[0] for row in rows)
+        return Erased(
+            events=done["event"], cancelled=done["cancelled"], discarded=done["discarded"], history=done["history"]
+        )
+
+    async def erase_answers(self, user: str, tenant: str, words: Sequence[str]) -> int:
+        return len(await self.ask("erase_answers", user=user, tenant=tenant, words=self.listed(words)))
 
     # -- what tenants set for event types
 

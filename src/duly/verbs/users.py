@@ -9,16 +9,16 @@ import msgspec
 
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
+from duly.engine.series.erase_user import delete_user, erase_user
 from duly.engine.series.put_users import Calendars, add_user, change_users, refresh_users
-from duly.engine.series.user_heads import MOST_TRIES
-from duly.errors import Conflict, Invalid, Problem
+from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES, ListPage, UserStore, UserTransaction, page_of
 from duly.records.etags import check_tag
 from duly.records.event import Event
 from duly.records.finding.counts import Count
 from duly.records.finding.users import UserFilters, user_search
 from duly.records.history import Entry
-from duly.records.results import Imported, Refreshed, nowhere_to_go
+from duly.records.results import Erased, Imported, Refreshed, nowhere_to_go
 from duly.records.specs import OfUser
 from duly.records.user import Notes, User, UserChanges, UserFields
 from duly.verbs.found import require_found
@@ -125,15 +125,18 @@ class Users:
         async with self._within(transaction) as tx:
             require_found("user", await tx.user(id), id, tenant)
             user = await _locked(tx, id, tenant, expected)
-            for _ in range(MOST_TRIES):
-                await tx.cancel_users([id], storable(by), storable(reason or "its user was deleted"))
-                if not await tx.user_head_ids([id]):  # otherwise, a claim has stored another head meanwhile
-                    break
-            else:
-                raise Conflict("events of this user are being claimed by a worker: try again")
-            await tx.note([(user.id, "deleted", None if reason is None else storable(reason))], storable(by))
-            await tx.delete_users([id])
+            await delete_user(tx, user, storable(by), None if reason is None else storable(reason))
             return user
+
+    async def erase(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Erased:
+        """Delete a user, and scrub names and content from all their events, histories and stored answers; also of a
+        user who was deleted before, by the id. What is left tells when what was done, and not for whom. Events that
+        would still be delivered, and dead letters, are cancelled. Raises Conflict while an event is being delivered."""
+        id = check_id(id, A_USERS)
+        async with self._within(transaction) as tx:
+            locked = await tx.lock_users([id])
+            user = require_found("user", locked[0], id, tenant) if locked else None
+            return await erase_user(tx, id, user, user.tenant if user else tenant or "default", storable(by))
 
     @reads
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:

@@ -12,7 +12,7 @@ from duly.cli.lists.counting import Counting, tell_count
 from duly.cli.lists.exports import Format, Wanted, export
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import check_after, how_many
-from duly.cli.users import acts, import_file
+from duly.cli.users import acts, erase, import_file
 from duly.cli.users.acts import Tenant
 from duly.cli.users.filters import EVERY_USER, UserOptions
 from duly.cli.users.names import find_user
@@ -23,7 +23,7 @@ from duly.records.finding.users import UserFilters
 from duly.records.history import ENTRY_JSON
 from duly.records.user import USER_JSON, User
 
-users = App(name="users", help="Add, import, change, list and delete users.")
+users = App(name="users", help="Add, import, change, list, delete and erase users.")
 
 USUAL = 20
 """Users of a page."""
@@ -33,7 +33,7 @@ SHOWN_EVENTS = 5
 
 
 def register(commands: App) -> None:
-    for verbs in (acts, import_file):
+    for verbs in (acts, erase, import_file):
         verbs.register(users)
     commands.command(users)
 

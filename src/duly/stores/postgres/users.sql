@@ -102,6 +102,59 @@ WITH picked AS MATERIALIZED (
 )
 SELECT id::text FROM e
 
+-- name: lock_events_of_user
+-- All events of a user, also of one who was deleted.
+SELECT e.id::text, e.status, e.owner FROM duly.events AS e
+WHERE e.series >= 'user:' || :user || ':' AND e.series < 'user:' || :user || ';' AND e.tenant = :tenant
+ORDER BY e.id FOR UPDATE
+
+-- fragment: tells_of
+-- Whether somebody who has acted has a name that tells of the user. The names of one who was deleted before are unknown:
+-- then it may be anybody but a worker.
+((:anybody::boolean AND worker !~ '^(worker|tick)-')
+ OR (SELECT count(*) FROM unnest(:words::text[]) AS word WHERE strpos(worker, word) > 0) > 0)
+
+-- name: erase_user
+-- (Returns a row for each thing that was done.)
+-- Scrubs locked events that are not under way, and the histories of these and of the user: what is left says when what was
+-- done, and not for whom. What would still be delivered, or could be replayed, is cancelled.
+WITH was AS MATERIALIZED (
+    SELECT id, status, version FROM duly.events WHERE id = ANY (:ids::uuid[])
+), history AS (
+    UPDATE duly.journal
+    SET detail = NULL, output = NULL, worker = CASE WHEN {tells_of} THEN 'erased' ELSE worker END
+    WHERE subject = ANY (:ids::uuid[] || :user::uuid) AND (detail IS NOT NULL OR output IS NOT NULL OR {tells_of})
+    RETURNING 1
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, CASE WHEN status = 'FAILED' THEN 'discarded' ELSE 'cancelled' END, :by, version, :detail
+    FROM was WHERE status IN ('PENDING', 'FAILED')
+    RETURNING act
+), scrubbed AS (
+    UPDATE duly.events AS e
+    SET status = CASE WHEN was.status IN ('PENDING', 'FAILED') THEN 'CANCELLED' ELSE was.status END,
+        payload = 'null', target = NULL, destination = NULL, owner = NULL, rule = '{}', correlation_id = NULL,
+        last_error = NULL, output = NULL, head = false, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
+        worker = CASE WHEN {tells_of} THEN 'erased' ELSE worker END
+    FROM was WHERE e.id = was.id
+    RETURNING 1
+)
+SELECT 'history' FROM history UNION ALL SELECT act FROM audit UNION ALL SELECT 'event' FROM scrubbed
+
+-- name: erase_answers
+-- Scrubs what was answered to requests about a user. A request that comes again is not carried out again: its key counts as
+-- used for another one. One whose own key tells of the user is forgotten.
+WITH found AS MATERIALIZED (
+    SELECT key, (SELECT count(*) FROM unnest(:words::text[]) AS word WHERE strpos(r.key, word) > 0) > 0 AS tells
+    FROM duly.requests AS r WHERE r.tenant = :tenant AND position(convert_to(:user, 'UTF8') IN r.body) > 0
+), forgotten AS (
+    DELETE FROM duly.requests WHERE tenant = :tenant AND key IN (SELECT key FROM found WHERE tells)
+), scrubbed AS (
+    UPDATE duly.requests SET fingerprint = 'erased', headers = '{}', body = ''
+    WHERE tenant = :tenant AND key IN (SELECT key FROM found WHERE NOT tells)
+)
+SELECT key FROM found
+
 -- name: type_settings_of (read)
 SELECT {t.type_settings} FROM duly.type_settings AS t WHERE tenant = ANY (:tenants::text[])
 

@@ -79,6 +79,50 @@ UPDATE events SET status = 'CANCELLED', head = 0, ready = NULL, held = NULL, hol
 WHERE id IN (SELECT e.id FROM {of_users} WHERE e.status = 'PENDING' AND e.attempts = 0 AND e.unsettled = 0)
 RETURNING id
 
+-- name: lock_events_of_user
+-- All events of a user, also of one who was deleted.
+SELECT e.id, e.status, e.owner FROM events AS e
+WHERE e.series >= 'user:' || :user || ':' AND e.series < 'user:' || :user || ';' AND e.series IS NOT NULL AND e.tenant = :tenant
+ORDER BY e.id
+
+-- fragment: tells_of
+-- Whether somebody who has acted has a name that tells of the user. The names of one who was deleted before are unknown:
+-- then it may be anybody but a worker.
+((:anybody AND worker NOT LIKE 'worker-%' AND worker NOT LIKE 'tick-%')
+ OR EXISTS (SELECT 1 FROM json_each(:words) AS word WHERE instr(worker, word.value) > 0))
+
+-- name: erase_user
+-- (Returns a row for each thing that was done.)
+-- Scrubs locked events that are not under way, and the histories of these and of the user: what is left says when what was
+-- done, and not for whom. What would still be delivered, or could be replayed, is cancelled.
+UPDATE journal SET detail = NULL, output = NULL, worker = iif({tells_of}, 'erased', worker)
+WHERE (subject IN (SELECT value FROM json_each(:ids)) OR subject = :user)
+  AND (detail IS NOT NULL OR output IS NOT NULL OR {tells_of})
+RETURNING 'history';
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT id, :now, iif(status = 'FAILED', 'discarded', 'cancelled'), :by, version, :detail
+FROM events WHERE id IN (SELECT value FROM json_each(:ids)) AND +status IN ('PENDING', 'FAILED')
+RETURNING act;
+UPDATE events
+SET status = iif(status IN ('PENDING', 'FAILED'), 'CANCELLED', status),
+    payload = 'null', target = NULL, destination = NULL, owner = NULL, rule = '{}', correlation_id = NULL,
+    last_error = NULL, output = NULL, head = 0, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
+    worker = iif({tells_of}, 'erased', worker)
+WHERE id IN (SELECT value FROM json_each(:ids))
+RETURNING 'event'
+
+-- fragment: answers
+requests.tenant = :tenant AND instr(requests.body, CAST(:user AS blob)) > 0
+
+-- fragment: key_tells
+EXISTS (SELECT 1 FROM json_each(:words) AS word WHERE instr(requests.key, word.value) > 0)
+
+-- name: erase_answers
+-- Scrubs what was answered to requests about a user. A request that comes again is not carried out again: its key counts as
+-- used for another one. One whose own key tells of the user is forgotten.
+DELETE FROM requests WHERE {answers} AND {key_tells} RETURNING key;
+UPDATE requests SET fingerprint = 'erased', headers = '{}', body = x'' WHERE {answers} RETURNING key
+
 -- name: type_settings_of (read)
 SELECT {type_settings} FROM type_settings WHERE tenant IN (SELECT value FROM json_each(:tenants))
 
