@@ -167,6 +167,13 @@ async def test_time_does_not_go_back_and_wants_a_zone(app: Duly) -> None:
             await time.to(START)
         with pytest.raises(Misuse, match="no time zone"):
             await time.to(datetime(2030, 1, 1))  # noqa: DTZ001 - that is what is refused
+        with pytest.raises(Misuse, match="time cannot go back"):
+            await time.by(hours=-1)
+        with pytest.raises(Misuse, match="expected a timedelta, a number of seconds or"):
+            await time.by("soon")
+        await time.by("2h")
+        await time.by(60)
+        assert time.now() == START + 3 * HOUR + MINUTE
 
 
 async def test_a_duly_on_a_real_clock_is_refused() -> None:

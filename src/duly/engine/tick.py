@@ -42,7 +42,9 @@ async def run_what_is_ready(loop: "Loop", store: PresencePort, now: datetime) ->
     Returns when more will be ready, or a parked destination can be tried; None if nothing will. It claims only in lanes
     with ready events: a claim in each lane of a process takes five times as long."""
     await loop.preload.load_what_is_due()
-    await loop.release.once()
+    parked = bool(await loop.store.unparking())
+    if parked:
+        await loop.release.once()
     while True:
         waiting = {lane: ready for lane, ready in await store.waiting_lanes() if lane in loop.lanes.open}
         ready = [lane for lane, at in waiting.items() if at <= now]

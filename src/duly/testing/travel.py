@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from duly.duly import Duly
-from duly.errors import Misuse
+from duly.errors import Misuse, Problem
 from duly.ports import Route
 from duly.records.event import Event, Status
 from duly.records.filters import EventFilter
 from duly.sync import Sync
 from duly.testing.clock import ManualClock
 from duly.testing.fired import SHOWN, recording
+from duly.values.instants import read_delay
 
 Follow = Callable[[datetime], Any]
 """Another clock that is to show the same time."""
@@ -58,9 +59,12 @@ class Travel:
         await self._look()
         return self._record.completed_since(before)
 
-    async def by(self, span: timedelta | None = None, **units: float) -> list[Event]:
-        """The same for a duration, such as ``timedelta(days=3)``, or ``days=3``."""
-        return await self.to(self.now() + (timedelta(**units) if span is None else span))
+    async def by(self, span: timedelta | float | str | None = None, **units: float) -> list[Event]:
+        """The same for a duration: a timedelta, a number of seconds, text such as ``3d``, or ``days=3``."""
+        delay = timedelta(**units) if span is None else read_delay(span)
+        if isinstance(delay, Problem):
+            raise Misuse(f"time.by(): {delay.message}")
+        return await self.to(self.now() + delay)
 
     async def __aenter__(self) -> Self:
         self._move(self._start)
@@ -128,7 +132,7 @@ class SyncTravel:
         """See ``Travel.to``."""
         return self._sync.wait_for(self._travel.to(instant))
 
-    def by(self, span: timedelta | None = None, **units: float) -> list[Event]:
+    def by(self, span: timedelta | float | str | None = None, **units: float) -> list[Event]:
         """See ``Travel.by``."""
         return self._sync.wait_for(self._travel.by(span, **units))
 
