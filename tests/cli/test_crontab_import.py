@@ -389,6 +389,17 @@ def test_nothing_is_pruned_while_a_line_cannot_be_read(tab: Shell) -> None:
     assert len(listed(tab)) == 1
 
 
+def test_nothing_is_taken_over_while_a_line_cannot_be_read(tab: Shell) -> None:
+    before = {one["name"]: one["id"] for one in imported(tab, FILE)["schedules"]}
+    broken = FILE.replace("0 3 * * * rotate logs", "0 33 * * * rotate logs\n0 5 * * * other")
+    told = imported(tab, broken)
+    assert acts(told) == {1: "unchanged", 3: "unchanged", 5: "created"}
+    assert [one["name"].partition("-")[0] for one in told["gone"]] == ["rotate"]
+    told = imported(tab, broken.replace("33", "4"))
+    assert acts(told) == {1: "unchanged", 3: "unchanged", 4: "changed", 5: "unchanged"}
+    assert before.items() <= {one["name"]: one["id"] for one in told["schedules"]}.items()
+
+
 def test_a_schedule_that_others_depend_on_is_not_pruned(on: Shell) -> None:
     imported(on, FILE)
     on("schedules", "put", "after", "--type", "x", "--every", "1h", "--depends-on", "nightly-report", "--within", "1h")

@@ -117,9 +117,8 @@ async def _import(file: str, read: Crontab, options: Options, invocation: Invoca
     become, how, policies = options
     source = Source(_source_name(file, become.prefix), become.tenant)
     async with _duly(invocation, how.dry_run) as duly:
-        plan = plan_import(read.jobs, await _known(duly, source, read.jobs, become, how), become, policies)
-        unread = any(not line.is_reboot for line in read.bad)
-        prune = how.prune and not unread
+        plan = plan_import(read, await _known(duly, source, read.jobs, become, how), become, policies)
+        prune = how.prune and not read.is_unread
         result = await apply(duly, source, plan.entries, plan.gone, prune=prune, dry_run=how.dry_run)
         now = await duly.now()
         if not how.dry_run:
@@ -133,7 +132,7 @@ async def _import(file: str, read: Crontab, options: Options, invocation: Invoca
         _print(result, {place: job.command for place, job in commands.items()}, how.dry_run, now)
         for line in (*_told(bad), *_remarks(read.jobs, become), *views.of_the_gone(result, WORDS)):
             note(line)
-        if how.prune and unread and plan.gone:
+        if how.prune and read.is_unread and plan.gone:
             note("nothing was deleted, because a line that cannot be read may be that of a schedule: mend it first")
     return 1 if bad or result.kept else 0
 

@@ -57,6 +57,11 @@ class Crontab(NamedTuple):
     jobs: list[Job]
     bad: list[BadLine]
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether there are lines of which nobody can say what they run, and when. (@reboot can be said.)"""
+        return any(not line.is_reboot for line in self.bad)
+
 
 def read_crontab(text: str, *, system: bool = False) -> Crontab:
     """The jobs of a crontab, and its bad lines with their reasons. A *system* crontab names a user before each

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from duly.cli.schedules.imports.apply import Entry
 from duly.cli.schedules.imports.cron_commands import account_of, cron_command, work_of_job, work_of_schedule
-from duly.cli.schedules.imports.crontab import BadLine, Job
+from duly.cli.schedules.imports.crontab import BadLine, Crontab, Job
 from duly.cli.schedules.imports.job_names import GENERATED, name_of, slug_of
 from duly.cli.schedules.imports.matching import Line, matched
 from duly.decide.targets.commands import COMMAND, is_command
@@ -77,12 +77,12 @@ class Plan(NamedTuple):
     gone: Sequence[Schedule]
 
 
-def plan_import(
-    jobs: Sequence[Job], known: Sequence[Schedule], become: ImportOptions, policies: Mapping[str, Any]
-) -> Plan:
-    """The plan for the lines of a crontab, whose schedules so far are *known*. All get the given *policies*."""
-    known = sorted(known, key=_line_number)
-    pairs = matched([_line(job, become.prefix) for job in jobs], [_line_before(one) for one in known])
+def plan_import(read: Crontab, known: Sequence[Schedule], become: ImportOptions, policies: Mapping[str, Any]) -> Plan:
+    """The plan for the lines of a crontab, whose schedules so far are *known*. All get the given *policies*. While a
+    line cannot be read, no other takes over a schedule, because it may be that line's."""
+    jobs, known = read.jobs, sorted(known, key=_line_number)
+    lines = [_line(job, become.prefix) for job in jobs]
+    pairs = matched(lines, [_line_before(one) for one in known], by_place=not read.is_unread)
     names = _names(jobs, {at: known[old] for at, old in pairs.items()}, {one.name for one in known}, become.prefix)
     entries: list[Entry] = []
     bad: list[BadLine] = []

@@ -29,13 +29,15 @@ Key = Callable[[Line], Hashable]
 """What two lines have in common; None: nothing."""
 
 
-def matched(lines: Sequence[Line], known: Sequence[Line]) -> Pairs:
-    """The known schedules that lines keep or take over."""
+def matched(lines: Sequence[Line], known: Sequence[Line], *, by_place: bool = True) -> Pairs:
+    """The known schedules that lines keep or, *by_place*, take over."""
     pairs: Pairs = {}
     now, before = dict(enumerate(lines)), dict(enumerate(known))
     _pair(pairs, now, before, lambda one: one.name)
     _pair(pairs, now, before, lambda one: one.work and (one.work, one.rule))
     _pair(pairs, now, before, lambda one: one.work)
+    if not by_place:
+        return pairs
     anchors = _in_order(pairs)
     changed = _between([line for line, _ in anchors], {at: one for at, one in now.items() if at not in pairs})
     kept = set(pairs.values())
