@@ -17,6 +17,7 @@ from duly import Duly, Event, Rejected, cron, webhook
 from duly.api.nouns.dead_letter_batches import same
 from duly.api.protocol.query_string import PAGING
 from duly.records.cursors import write_cursor
+from duly.records.finding.sorting import BEYOND_WAITING, DUE, LATEST_DUE
 from duly.values.numbers import as_whole
 from duly.verbs.dead_letters import Place
 from tests.http.generated_values import drawable
@@ -27,6 +28,9 @@ MANY = 40
 """So many of each thing are there to be asked for: some are deleted, cancelled or replayed on the way."""
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
+NO_PLACE = f"2030-01-01T00:00:00Z/{NO_ID}"
+"""A place in the order of due times."""
+
 KEPT = "load"
 """A schedule that nobody deletes, for others to depend on."""
 
@@ -140,12 +144,16 @@ def _aim(case: Any, known: Known) -> None:
 
 def _aimed_query(query: dict[str, Any], path: str) -> dict[str, Any]:
     aimed = {**query, "schedule": KEPT} if "schedule" in query else dict(query)
-    if any(name.startswith("attributes") for name in query):
-        aimed.pop("key", None)  # which names one user, and goes without a filter
+    by_due = query.get("sort") in (DUE, LATEST_DUE)
+    if by_due:  # of what waits alone
+        for field in (*BEYOND_WAITING, "status"):
+            aimed.pop(field, None)
+    if "after" in query and path == "/v1/events":
+        aimed["after"] = NO_PLACE if by_due else NO_ID
     if "cursor" in query:
         aimed.pop("after", None)  # which goes without a cursor, as no schema can say
         filters = {name: str(value) for name, value in aimed.items() if name not in PAGING}
-        aimed["cursor"] = write_cursor(filters, "0" if path.endswith("/history") else NO_ID)
+        aimed["cursor"] = write_cursor(filters, "0" if path.endswith("/history") else NO_PLACE if by_due else NO_ID)
     return aimed
 
 

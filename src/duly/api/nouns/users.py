@@ -7,7 +7,7 @@ from uuid import UUID
 
 from duly.api.description import examples
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import MOST_BULK, name, ref, text, zone
+from duly.api.description.schema_words import MOST_BULK, PERSON, name, ref, text, zone
 from duly.api.description.schemas import COUNTING, PAGING, PAGING_BY_ID
 from duly.api.nouns.events import list_page
 from duly.api.protocol.all_problems import together
@@ -107,7 +107,7 @@ async def _fields(
         "name": text(
             1,
             LONGEST_NAME,
-            pattern=r"^[^\u0000]*$",
+            pattern=PERSON,
             description="Only users whose first name, last name, or both in either order begin with this, in any "
             "letter case",
         ),

@@ -138,11 +138,12 @@ def _read(fields: Mapping[str, Any], channels: Collection[str], problems: list[P
     return values
 
 
-def _name(field: str, written: Any) -> str | Problem:
+def read_name(field: str, written: Any, longest: int = LONGEST_NAME) -> str | Problem:
+    """The name of a person, or a part of it."""
     if not isinstance(written, str):
         return Problem(field, f"expected text, not {type(written).__name__}")
-    if not 0 < len(written) <= LONGEST_NAME:
-        return Problem(field, f"must have 1 to {LONGEST_NAME} characters, has {len(written)}")
+    if not 0 < len(written) <= longest:
+        return Problem(field, f"must have 1 to {longest} characters, has {len(written)}")
     if written.isprintable() and not written.isspace():  # the fast path for nearly all names
         return written
     if bad := next((c for c in written if not _in_names(c)), None):
@@ -215,8 +216,8 @@ def _attributes(field: str, written: Any) -> str | Problem | None:
 
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
-    "first_name": _name,
-    "last_name": _name,
+    "first_name": read_name,
+    "last_name": read_name,
     "date_of_birth": read_date,
     "timezone": _zone,
     "key": _key,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
 from duly.decide.calendars.attribute_filters import AttributeFilter, attribute_filters
+from duly.decide.calendars.users import read_name
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, Problem
 from duly.rules.notation import zone_problems
@@ -13,7 +14,6 @@ LONGEST_NAME = 201
 """Characters of a name that is searched for: those of a first and a last name, and the space between them."""
 
 _SPACES = re.compile(r"\s+")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class UserFilters(TypedDict, total=False):
@@ -55,8 +55,8 @@ def user_search(filters: Mapping[str, Any]) -> UserSearch:
     """The search; raises Invalid with every problem at once."""
     problems = list[Problem]()
     name, key, timezone = filters.get("name"), filters.get("key"), filters.get("timezone")
-    if name is not None:
-        problems += _name_problems(name)
+    if name is not None and isinstance(found := read_name("name", name, LONGEST_NAME), Problem):
+        problems.append(found)
     if key is not None:
         problems += name_problems("key", key)
     if timezone is not None:
@@ -69,9 +69,3 @@ def user_search(filters: Mapping[str, Any]) -> UserSearch:
     if problems:
         raise Invalid(problems)
     return UserSearch(None if name is None else _SPACES.sub(" ", name.strip()), key, timezone, attributes)
-
-
-def _name_problems(name: Any) -> list[Problem]:
-    if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and not _UNSTORABLE.search(name):
-        return []
-    return [Problem("name", f"expected 1 to {LONGEST_NAME} characters of a name, not {name!r:.50}")]
