@@ -34,7 +34,7 @@ WITHIN = {
     "absent", "calendars", "channels", "database_path", "destination_cache", "event_types", "events", "foreign", "keys",
     "lend", "loop", "now", "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
     "targets", "transaction_of", "users", "worker", "workers",
-    "requests",
+    "requests", "by_hand", "metrics", "rebound", "serve_commands",
 }  # fmt: skip
 """No verbs: groups of them, and what other parts of Duly look at."""
 

@@ -28,8 +28,9 @@ TABLES: dict[str, type[msgspec.Struct]] = {
 }
 
 OF_THE_STORE = {
-    "events": {"unsettled", "settled", "asked", "freed_key", *OF_SUCCESSORS},
+    "events": {"unsettled", "settled", "asked", "freed_key", "output", *OF_SUCCESSORS},
     "history": {"id", "subject"},
+    "users": {"first_last", "last_first"},
     "destinations": {"spent_until", "probes"},
     "api_keys": {"hash"},
 }
