@@ -11,6 +11,7 @@ from apscheduler.triggers.cron import CronTrigger
 from tests.cli.conftest import Shell
 from tests.cli.test_compare import job_store
 from tests.imports.jobs import pickled_job
+from tests.imports.test_django_celery_beat import project
 
 TASKS = """
 from datetime import timedelta
@@ -230,3 +231,21 @@ def test_options_that_do_not_go_together_are_refused(lite: Shell, words: tuple[s
     lite.write("tasks.py", TASKS)
     done = lite("schedules", "import", *words)
     assert (done.code, told in done.err) == (2, True), done.err
+
+
+def test_the_tasks_of_django_celery_beat_are_imported_and_compared(lite: Shell) -> None:
+    url = f"sqlite:///{lite.folder}/django.sqlite3"
+    project(url)
+    done = lite("schedules", "import", "--django-celery-beat", url)
+    assert done.code == 1
+    assert "sunrise: not imported: it follows the sun (sunrise), and Duly has no solar rules" in done.err
+    assert "tasks without a queue go to 'celery'" in done.err
+    assert stored(lite)["off"]["enabled"] is False
+    assert {
+        one["change"] for one in lite("schedules", "import", "--django-celery-beat", url, "--json").json["schedules"]
+    } == {"unchanged"}
+    compared = lite("schedules", "compare", "--django-celery-beat", url, "--days", "2000", "--json").json
+    assert {job["name"]: (job["imported"], job["differences"]) for job in compared["jobs"]} == {
+        name: (True, []) for name in stored(lite)
+    }
+    assert len(compared["refused"]) == 5

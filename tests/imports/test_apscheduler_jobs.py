@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import pytz
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.combining import AndTrigger, OrTrigger
@@ -19,6 +20,8 @@ from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 from duly.decide.series.preview import table_of
 from duly.errors import Misuse, NotFound
@@ -53,11 +56,12 @@ def scheduler(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     shop = ModuleType("shop_of_jobs")
     shop.report = report  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "shop_of_jobs", shop)
-    scheduler = BackgroundScheduler(jobstores={"default": SQLAlchemyJobStore(store_url)}, timezone="Europe/Brussels")
+    # Its thread looks into the store once more after the store has closed its pool.
+    store = SQLAlchemyJobStore(engine=create_engine(store_url, poolclass=NullPool))
+    scheduler = BackgroundScheduler(jobstores={"default": store}, timezone="Europe/Brussels")
     scheduler.start(paused=True)
     yield scheduler
     scheduler.shutdown()
-    scheduler._jobstores.clear()
 
 
 async def test_the_jobs_of_a_job_store_are_read(
@@ -102,7 +106,7 @@ async def test_a_job_store_may_have_another_table(store_url: str) -> None:
     store = SQLAlchemyJobStore(store_url, tablename="my_jobs")
     store.start(None, "default")
     store.engine.dispose()
-    assert await read_job_store(store_url, "my_jobs") == Found([], [])
+    assert await read_job_store(store_url, "my_jobs") == Found([], [], ())
     with pytest.raises(NotFound, match="no table apscheduler_jobs: is it the database of APScheduler"):
         await read_job_store(store_url)
     with pytest.raises(Misuse, match="is not the name of a table"):
@@ -165,7 +169,6 @@ def test_zones_are_read_by_their_names(zone: Any, name: str) -> None:
 
 def test_zones_of_pytz_are_read_by_their_names_and_offsets() -> None:
     """As APScheduler up to 3.10 has stored them."""
-    pytz = pytest.importorskip("pytz")
     zone = pytz.timezone("Europe/Brussels")
     at = zone.localize(WALL.replace(2031, 10, 26, 2, 30, 0), is_dst=False)
     trigger = CronTrigger(hour=9, timezone=BRUSSELS)
@@ -307,3 +310,9 @@ def test_these_triggers_run_as_their_rules_also_when_clocks_change(trigger: Any)
     found = compared(trigger, 800, next_run=None)
     assert found.differences == []
     assert found.same
+
+
+def test_jobs_that_skip_what_is_a_second_late_are_named() -> None:
+    rows = [row("strict", pickled_job("strict")), row("lax", pickled_job("lax", misfire_grace_time=None))]
+    [remark] = found_in(rows).remarks
+    assert remark.startswith("1 job skips runs that begin later than its misfire_grace_time of a second: strict;")

@@ -18,6 +18,8 @@ from duly.values.durations import format_duration
 TABLE = "apscheduler_jobs"
 """The table that APScheduler makes, unless it is told another name."""
 
+USUAL_GRACE = timedelta(seconds=1)
+
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 _REFERENCE = re.compile(r"[\w.]+:[\w.]+")
 
@@ -63,7 +65,20 @@ def found_in(rows: list[Mapping[str, Any]]) -> Found:
             found.jobs.append(schedule_of(read_job(row)))
         except (Unfit, BadPickle) as error:
             found.refused.append(RefusedJob(str(row["id"]), str(error)))
-    return found
+    return found._replace(remarks=_remarks([job.old for job in found.jobs]))
+
+
+def _remarks(jobs: list[Job]) -> tuple[str, ...]:
+    """APScheduler gives a job a second of grace unless it is told otherwise, which few want."""
+    strict = [job.id for job in jobs if job.grace is not None and job.grace <= USUAL_GRACE]
+    if not strict:
+        return ()
+    many = "1 job skips" if len(strict) == 1 else f"{len(strict)} jobs skip"
+    whose = "its" if len(strict) == 1 else "their"
+    return (
+        f"{many} runs that begin later than {whose} misfire_grace_time of a second: {', '.join(strict)}; --misfire "
+        "latest makes up for the last one",
+    )
 
 
 def read_job(row: Mapping[str, Any]) -> Job:
