@@ -27,7 +27,7 @@ from duly.ports import (
     SettledIds,
     TakenOver,
 )
-from duly.records.event import Claim, Event, NewEvent, Settlement, Status
+from duly.records.event import Claim, Event, NewEvent, Settlement, Status, Verdict
 from duly.records.history import Entry
 from duly.records.specs import Spec
 from duly.stores.columns.lists import ADD
@@ -426,6 +426,14 @@ class StoreQueries(
         ]
 
 
+def _are_alike(verdicts: Sequence[Verdict]) -> bool:
+    """Whether one query settles them all. Mostly they are the same object: everything was delivered."""
+    first = verdicts[0] if verdicts else None
+    if all(one is first for one in verdicts):
+        return True
+    return len({(one.status is Status.COMPLETED, one.held is None, one.output is None) for one in verdicts}) < 2
+
+
 class Autocommit(StoreQueries):
     """Statements that each commit on their own."""
 
@@ -433,8 +441,7 @@ class Autocommit(StoreQueries):
     def begin(self) -> AbstractAsyncContextManager[Any]: ...
 
     async def settle(self, settlements: Sequence[Settlement], worker: str, *, patient: bool = False) -> SettledIds:
-        verdicts = [one.verdict for one in settlements]
-        if len({(one.status is Status.COMPLETED, one.held is None, one.output is None) for one in verdicts}) < 2:
+        if _are_alike([one.verdict for one in settlements]):
             return await super().settle(settlements, worker, patient=patient)
         async with self.begin() as tx:  # several queries, one commit
             settled: SettledIds = await tx.settle(settlements, worker, patient=patient)
