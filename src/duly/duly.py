@@ -36,6 +36,7 @@ from duly.observers.logs import observe_with_logs
 from duly.observers.metrics.metrics import Metrics
 from duly.ports import Added, Channel, Clock, CreatedEvent, Route, Transaction
 from duly.records.event import Event, Timer, TimerOptions, lane_of
+from duly.records.figures.forecast import Forecast
 from duly.records.results import CancelResult, Pruned
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
@@ -48,7 +49,9 @@ from duly.values.durations import parse_duration
 from duly.values.instants import read_delay, read_due
 from duly.verbs.event_types import SettableEventTypes
 from duly.verbs.events import Events
+from duly.verbs.figures.forecast import forecast
 from duly.verbs.keys import Keys
+from duly.verbs.marks import reads
 from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
@@ -457,6 +460,23 @@ class Duly:
             if on_progress is not None:
                 on_progress(tally.result(dry_run=dry_run))
         return tally.result(dry_run=dry_run)
+
+    @reads
+    async def forecast(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        step: timedelta | float | str | None = None,
+        *,
+        tenant: str | None = None,
+    ) -> Forecast:
+        """Tell how many events are known to become due in each step: those that wait, and those that follow by the
+        rules of schedules and users, with pauses, exclusions, ends, jitter and changes of clocks.
+
+        Without *from_*, it begins with the step that is under way; without *to*, it has 24 steps; without *step*, the
+        steps are an hour long, or as long as the range needs. See docs/forecast.md for what cannot be known.
+        """
+        return await forecast(self.store, from_, to, step, tenant)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:

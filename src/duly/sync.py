@@ -44,7 +44,17 @@ class Sync:
     """Synchronous verbs. Open it with ``with duly.sync:`` once for the life of the program, or around a few calls. In a
     plain ``def`` handler it is open already, because the worker's Duly is."""
 
-    VERBS: ClassVar[tuple[str, ...]] = ("at", "after", "put", "add_many", "every", "cancel", "prune", "tick")
+    VERBS: ClassVar[tuple[str, ...]] = (
+        "at",
+        "after",
+        "put",
+        "add_many",
+        "every",
+        "cancel",
+        "forecast",
+        "prune",
+        "tick",
+    )
     GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "event_types", "targets", "keys", "workers")
 
     def __init__(self, duly: Asynchronous) -> None:

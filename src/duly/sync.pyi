@@ -15,6 +15,7 @@ from duly.ports import Added, Page
 from duly.records.api_key import ApiKey, MadeKey, Scope
 from duly.records.calendar.type_settings import TypeChanges, TypeSettings
 from duly.records.event import Event, Timer, TimerOptions
+from duly.records.figures.forecast import Forecast
 from duly.records.filters import EventFilter
 from duly.records.finding.counts import Count
 from duly.records.finding.users import UserFilters
@@ -725,6 +726,16 @@ class Sync:
     ) -> CancelResult:
         """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
         ``nothing``."""
+    def forecast(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        step: timedelta | float | str | None = None,
+        *,
+        tenant: str | None = None,
+    ) -> Forecast:
+        """Tell how many events are known to become due in each step: those that wait, and those that follow by the
+        rules of schedules and users, with pauses, exclusions, ends, jitter and changes of clocks."""
     def prune(self, *, dry_run: bool = False, on_progress: Callable[[Pruned], object] | None = None) -> Pruned:
         """Delete finished events that are older than the setting ``retention``, with their history, in small batches;
         or, with *dry_run*, tell what would be deleted."""
@@ -784,6 +795,16 @@ class SyncClient(Sync):
     ) -> CancelResult:
         """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
         ``nothing``."""
+    def forecast(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        step: timedelta | float | str | None = None,
+        *,
+        tenant: str | None = None,
+    ) -> Forecast:
+        """Tell how many events are known to become due in each step: those that wait, and those that follow by the
+        rules of schedules and users."""
     def prune(self, *_: Any, **__: Any) -> NoReturn: ...
     def tick(self, *_: Any, **__: Any) -> NoReturn: ...
     def on(self, *_: Any, **__: Any) -> NoReturn: ...

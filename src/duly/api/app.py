@@ -15,7 +15,7 @@ from duly.api.access.auth import Authenticate, Authenticator
 from duly.api.access.preview_places import PreviewPlaces
 from duly.api.description.openapi import described_api
 from duly.api.description.operations import Operation
-from duly.api.nouns import event_types, events, schedules, system, targets, timers, users, workers
+from duly.api.nouns import event_types, events, forecast, schedules, system, targets, timers, users, workers
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
@@ -25,7 +25,7 @@ from duly.observers.metrics.http import HttpMetrics
 
 OPERATIONS: Sequence[Operation] = [
     operation
-    for subject in (timers, schedules, users, event_types, events, targets, workers)
+    for subject in (timers, schedules, users, event_types, events, targets, workers, forecast)
     for operation in subject.operations.all
 ]
 
@@ -53,6 +53,7 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
     api = Api()
     api.router.redirect_slashes = False
     api.state.waiting, api.state.previews = LongPoll(), PreviewPlaces()
+    api.state.forecasts = forecast.ForecastCache()
     answering = RequestHandler(duly, Authenticator(duly, keyless=keyless, authenticate=authenticate))
     for operation in OPERATIONS:
         api.router.routes.append(OperationRoute(operation, answering))

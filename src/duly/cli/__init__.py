@@ -18,6 +18,7 @@ from duly.cli.event_types import commands as event_type_commands
 from duly.cli.events import at
 from duly.cli.events import commands as event_commands
 from duly.cli.exit_codes import DONE, FAILED, INTERRUPTED, WRONG_USE
+from duly.cli.figures import commands as figure_commands
 from duly.cli.invocation import Invocation
 from duly.cli.keys import commands as key_commands
 from duly.cli.output import forgive_encoding, tell_error
@@ -58,6 +59,7 @@ SUBJECTS = (
     target_commands,
     key_commands,
     worker_commands,
+    figure_commands,
     migrate,
     retention_commands,
     doctor_commands,

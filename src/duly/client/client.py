@@ -13,24 +13,28 @@ from duly.client.answers import log_warnings, problems_of
 from duly.client.connection import LARGEST_BULK_BYTES, ServerConnection, place
 from duly.client.event_types import EventTypes
 from duly.client.events import Events
-from duly.client.group import check_tenant
+from duly.client.group import check_tenant, said
 from duly.client.refusals import here_only, refuse_transaction
 from duly.client.schedules import Schedules
 from duly.client.targets import Targets
 from duly.client.users import Users
 from duly.client.workers import Workers
-from duly.client.writing import ANY_CHANNEL, timer_body
+from duly.client.writing import ANY_CHANNEL, instant, timer_body
 from duly.decide.keys import required_fresh
 from duly.decide.planning import plan
+from duly.decide.series.forecast import STEP
 from duly.errors import Invalid, Misuse
 from duly.ids import new_ids
 from duly.ports import Added
 from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
+from duly.records.figures.forecast import FORECAST_JSON, Forecast
 from duly.records.results import CancelResult, PutChange
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.wire.answers import EVENT_WITH_CHANGE, TimerResult, TimerResults
 from duly.rules.recurrence import Rule
+from duly.values.durations import format_duration
 from duly.values.instants import read_delay, read_due
+from duly.verbs.marks import reads
 
 if TYPE_CHECKING:
     from duly.sync import SyncClient
@@ -216,6 +220,26 @@ class Client:
         """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
         ``nothing``. Does the same as ``events.cancel``."""
         return await self.events.cancel(id, tenant=tenant, transaction=transaction, by=by, reason=reason)
+
+    @reads
+    async def forecast(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        step: timedelta | float | str | None = None,
+        *,
+        tenant: str | None = None,
+    ) -> Forecast:
+        """Tell how many events are known to become due in each step: those that wait, and those that follow by the
+        rules of schedules and users. Without *from_*, it begins with the step that is under way; without *to*, it has
+        24 steps; without *step*, the steps are an hour long, or as long as the range needs."""
+        check_tenant(self._connection, tenant)
+        asked = {
+            "from": None if from_ is None else instant("from", from_),
+            "to": None if to is None else instant("to", to),
+            "step": None if step is None else format_duration(STEP.read("step", step)),
+        }
+        return await self._connection.ask("GET", place("forecast"), reads=FORECAST_JSON, query=said(**asked))
 
     @property
     def sync(self) -> "SyncClient":

@@ -47,6 +47,7 @@ from duly.ports.events import (
     Page,
 )
 from duly.ports.figures import FigurePort, LaneDepth, StoreFigures
+from duly.ports.forecast import CountedRows, DueWindow, ForecastPort, RepeatingHeads, ScheduledHead
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.pruning import Prunable, PrunePage, PrunePort, PruneStore
@@ -101,6 +102,7 @@ __all__ = [
     "Clocked",
     "Command",
     "Commands",
+    "CountedRows",
     "CreatedEvent",
     "Creations",
     "CutShort",
@@ -111,6 +113,7 @@ __all__ = [
     "DestinationPort",
     "DestinationReader",
     "DuePage",
+    "DueWindow",
     "EventFinder",
     "EventPort",
     "EventStore",
@@ -119,6 +122,7 @@ __all__ = [
     "Examined",
     "FigurePort",
     "Fired",
+    "ForecastPort",
     "Freed",
     "HandlerTransaction",
     "HeadPort",
@@ -152,6 +156,7 @@ __all__ = [
     "RateAllowance",
     "Reachable",
     "RenewedIds",
+    "RepeatingHeads",
     "ReplanPort",
     "RequestPort",
     "Reserved",
@@ -161,6 +166,7 @@ __all__ = [
     "SchedulePort",
     "ScheduleStore",
     "ScheduleTransaction",
+    "ScheduledHead",
     "SeriesTransaction",
     "SettlePort",
     "SettledIds",

@@ -7,6 +7,7 @@ from duly.ports.claiming import ClaimPath, ClaimTransaction
 from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.events import EventFinder, EventPort
 from duly.ports.figures import FigurePort
+from duly.ports.forecast import ForecastPort
 from duly.ports.invariants import InvariantPort
 from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort
@@ -46,6 +47,7 @@ class EveryPort(
     BeatPort,
     PresencePort,
     FigurePort,
+    ForecastPort,
     Protocol,
 ):
     """All calls of a store. Each call is atomic; inside ``begin`` they commit together."""

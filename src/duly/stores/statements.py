@@ -35,6 +35,7 @@ from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
 from duly.stores.dead_letter_statements import DeadLetterQueries
 from duly.stores.figure_statements import FigureQueries
+from duly.stores.figures.forecast import ForecastQueries
 from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.finding.counts import CountQueries
 from duly.stores.invariant_statements import InvariantQueries
@@ -73,6 +74,7 @@ class StoreQueries(
     PruneQueries,
     CountQueries,
     FigureQueries,
+    ForecastQueries,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and the encoding of values."""

@@ -63,7 +63,7 @@ async def a_turn(ask: ApiRequest) -> AsyncIterator[PreviewBudget]:
         async with asyncio.timeout(PLACE_TIMEOUT_S):
             await places.take(ask.tenant)
     except TimeoutError:
-        told = "too many previews are running at the moment: try again in a few seconds"
+        told = "too many previews and forecasts are running at the moment: try again in a few seconds"
         raise RefusedRequest(503, told, headers={"Retry-After": RETRY_AFTER}) from None
     try:
         yield PreviewBudget()

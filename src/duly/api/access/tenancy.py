@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ from duly.ids import new_ids
 from duly.ports import Added, Store
 from duly.records.api_key import Scope
 from duly.records.event import NewEvent, Timer
+from duly.records.figures.forecast import Forecast
 from duly.verbs.event_types import SettingVerbs
 from duly.verbs.events import Events
+from duly.verbs.figures.forecast import LIMITS_OVER_HTTP, forecast
 from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
@@ -72,6 +74,10 @@ class Tenancy:
     @cached_property
     def requests(self) -> Requests:
         return Requests(self._store)
+
+    async def forecast(self, start: datetime | None, end: datetime | None, step: timedelta | None) -> Forecast:
+        """How many of the tenant's events are known to become due."""
+        return await forecast(self._store, start, end, step, self.tenant, LIMITS_OVER_HTTP)
 
     async def now(self) -> datetime:
         """The current time by the store's clock, which is the authoritative one."""

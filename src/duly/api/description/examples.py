@@ -149,6 +149,18 @@ OCCURRENCES: dict[str, Any] = {
     "complete": True,
 }
 
+FORECAST: dict[str, Any] = {
+    "from": "2026-12-01T06:00:00Z",
+    "to": "2026-12-01T08:00:00Z",
+    "step": "1h",
+    "steps": [
+        {"at": "2026-12-01T06:00:00Z", "count": 0, "by_type": {}},
+        {"at": "2026-12-01T07:00:00Z", "count": 412, "by_type": {"birthday": 411, "report.daily": 1}},
+    ],
+    "complete": True,
+    "warnings": [],
+}
+
 BACKFILLED: dict[str, Any] = {
     "label": "2026-11-16T12:00:00Z",
     "events": [_ID],

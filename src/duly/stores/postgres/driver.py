@@ -51,6 +51,7 @@ SEARCHES = frozenset(
         *("find", "page_bound", "page_bound_of_all", "find_dead", "count_dead", "lanes_of", "find_users"),
         *("waiting", "waiting_bound", "count_waiting", "count_events", "count_users"),
         *("estimate_events", "estimate_users"),
+        *("count_due", "repeating_heads", "scheduled_heads"),
     }
 )
 """Queries whose best index depends on the values, so they are planned each time."""

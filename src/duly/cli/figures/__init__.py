@@ -1,0 +1,1 @@
+"""``duly forecast``: how many events become due, and when."""

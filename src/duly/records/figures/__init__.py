@@ -1,0 +1,1 @@
+"""Figures about events: how many, and when."""

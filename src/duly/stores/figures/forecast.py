@@ -1,0 +1,43 @@
+"""The statements that a forecast is made of."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from duly.decide.series.forecast import StepRange
+from duly.ports import CountedRows, DueWindow, RepeatingHeads, ScheduledHead
+from duly.stores.query_base import QueryBase
+
+
+class ForecastQueries(QueryBase):
+    async def count_due(self, window: DueWindow, asked: StepRange, *, types: int) -> list[CountedRows]:
+        rows = await self.ask(
+            "count_due",
+            **self._within(window),
+            start=self.instant(asked.start),
+            step=self.span(asked.step),
+            begins=self.instants([asked.begin(index) for index in range(asked.many)]),
+            ends=self.instant(asked.end),
+            types=types,
+        )
+        return [CountedRows(*row) for row in rows]
+
+    async def repeating_heads(self, window: DueWindow, ends: datetime, *, limit: int) -> list[RepeatingHeads]:
+        rows = await self.ask("repeating_heads", **self._within(window), ends=self.instant(ends), limit=limit)
+        return [
+            RepeatingHeads(type, rule, timezone, self.read_instant(after), many)
+            for type, rule, timezone, after, many in rows
+        ]
+
+    async def scheduled_heads(self, tenant: str | None, ends: datetime, *, limit: int) -> list[ScheduledHead]:
+        rows = await self.ask("scheduled_heads", tenant=tenant, ends=self.instant(ends), limit=limit)
+        return [_scheduled_head(row, self.read_instant(row[-3]), self.read_instant(row[-2])) for row in rows]
+
+    def _within(self, window: DueWindow) -> dict[str, Any]:
+        tenant, since, until = window
+        return {"tenant": tenant, "since": self.instant(since), "until": self.instant(until)}
+
+
+def _scheduled_head(row: Sequence[Any], due: datetime, scheduled: datetime) -> ScheduledHead:
+    id, name, tenant, type, rule, timezone, policies, earlier, *_, occurrence = row
+    return ScheduledHead(id, name, tenant, type, rule, timezone, policies, earlier, due, scheduled, occurrence)

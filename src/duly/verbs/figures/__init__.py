@@ -1,0 +1,1 @@
+"""The verbs that tell figures about events."""
