@@ -1,7 +1,7 @@
 """The jobs of APScheduler 3's SQLAlchemy job store. Neither APScheduler nor the jobs' own code is imported."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -57,7 +57,7 @@ async def read_job_store(url: str, table: str = TABLE) -> Found:
     return found_in(rows)
 
 
-def found_in(rows: list[Mapping[str, Any]]) -> Found:
+def found_in(rows: Sequence[Mapping[str, Any]]) -> Found:
     """The jobs of the rows of a job store. A job that cannot be read harms no other."""
     found = Found([], [])
     for row in rows:
