@@ -37,7 +37,7 @@ quick: $(READY)-dev ## Run the tests that find most in 90 seconds, between two e
 exhaustive: $(READY)-dev ## Check rules against every zone and date, and the API at every boundary (about 100 minutes)
 	@DULY_EXHAUSTIVE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 3600 \
 		tests/pure/test_oracle.py tests/pure/test_cron_oracle.py tests/pure/test_yearly_oracle.py \
-		tests/http/test_schemathesis.py $(ARGS)
+		tests/http/test_schemathesis.py tests/recipes/test_many_users.py $(ARGS)
 
 check: $(READY)-dev ## Check style, formatting, types and import contracts
 	@$(BIN)/ruff check .

@@ -80,6 +80,17 @@ async def test_a_long_list_shows_its_end(app: Duly, time: Travel) -> None:
     assert len(lines) == 25
 
 
+async def test_an_event_that_nobody_handles_is_told_apart_from_one_that_is_not_due(app: Duly, time: Travel) -> None:
+    await app.after(3 * DAY, "remind")
+    await app.after(HOUR, "remnid")
+    await time.by(DAY)
+    assert told(app, "remind")[2:5] == [
+        "What waits:",
+        "  2026-01-01T01:00:00Z  remnid  null  is due, and has no handler here",
+        "  2026-01-04T00:00:00Z  remind  null",
+    ]
+
+
 async def test_misspelt_facts_and_outcomes_are_refused(app: Duly, time: Travel) -> None:
     with pytest.raises(Misuse, match="an event has no 'kye'; it has id, tenant"):
         fired(app, kye="invoice-7")

@@ -109,11 +109,19 @@ def _told(record: Record, wanted: Mapping[str, Any], outcome: str, times: int | 
     done = "it did not" if found == 0 else "it did once" if found == 1 else f"it did {found} times"
     lines = [f"{what} should have {outcome} {asked}, and {done}."]
     lines += _list("What fired:", [_line(one.event, one.at, f"{one.outcome} {one.why}") for one in record.firings])
-    waiting = sorted(record.waiting, key=lambda event: event.ready or event.due)
-    lines += _list("What waits:", [_line(event, event.ready or event.due, event.held or "") for event in waiting])
+    lines += _list(
+        "What waits:", [_line(event, event.ready or event.due, _why(event, record)) for event in record.waiting]
+    )
     if record.now is not None:
         lines.append(f"It is {_shown(record.now)}.")
     return "\n".join(lines)
+
+
+def _why(event: Event, record: Record) -> str:
+    """Why an event waits, if its time has come."""
+    if event.ready is not None and record.now is not None and event.ready <= record.now:
+        return "is due, and has no handler here"
+    return event.held or ""
 
 
 def _list(title: str, lines: Sequence[str]) -> list[str]:

@@ -9,8 +9,7 @@ from typing import Any, Self
 from duly.duly import Duly
 from duly.errors import Misuse, Problem
 from duly.ports import Route
-from duly.records.event import Event, Status
-from duly.records.filters import EventFilter
+from duly.records.event import Event
 from duly.sync import Sync
 from duly.testing.clock import ManualClock
 from duly.testing.fired import SHOWN, recording
@@ -115,8 +114,7 @@ class Travel:
 
     async def _look(self) -> None:
         """Notes what waits, for the messages of failed assertions."""
-        waits = EventFilter(status=(Status.PENDING,))
-        self._record.now, self._record.waiting = self.now(), await self._duly.events.find(waits, limit=SHOWN)
+        self._record.now, self._record.waiting = self.now(), await self._duly.events.find(limit=SHOWN, sort="due")
 
 
 class SyncTravel:
