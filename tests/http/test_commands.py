@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from duly import Duly, Retry, Status, every
+from duly.channels.command.process import ProcessGroup, Program, start
 from duly.decide.targets.commands import command
 from duly.decide.targets.origin import OVER_HTTP
 from duly.testing import ManualClock
@@ -402,11 +403,20 @@ async def test_a_reader_sees_what_a_command_has_written(server: Server) -> None:
     assert [entry["output"] for entry in history["history"]] == ["done\n"]
 
 
-async def test_a_program_named_over_http_is_run_as_what_was_checked(server: Server) -> None:
-    """A link within the folder is followed once, and what it led to is run: it cannot be swapped in between."""
-    program = server.script("real")
-    (server.folder / "job").symlink_to(program)
-    await run_over_http(server, [str(server.folder / "job"), "x"])
+async def test_a_program_named_over_http_is_run_as_what_was_checked(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link within the folder is followed, and leads elsewhere a moment later: what it led to is run."""
+    program, link = server.script("real"), server.folder / "job"
+    link.symlink_to(program)
+
+    async def swapped(to_run: Program) -> ProcessGroup:
+        link.unlink()
+        link.symlink_to("/bin/echo")
+        return await start(to_run)
+
+    monkeypatch.setattr("duly.channels.command.channel.start", swapped)
+    await run_over_http(server, [str(link), "x"])
     await server.app.tick()
     event = await server.app.events.by_key("k")
     assert event.status is Status.COMPLETED

@@ -103,6 +103,14 @@ def test_a_command_that_cannot_be_carried_out_is_refused_with_the_reason(command
     assert any(problem.startswith(reason) for problem in refused(command))
 
 
+def test_a_command_cannot_name_a_target_of_its_own() -> None:
+    """Such as a program that a worker would run: it is no request of the timer service's."""
+    target = {"command": "id"}
+    for command in (a_command(target=target), a_command(payload=a_command()["payload"] | {"target": target})):
+        found = read(command)
+        assert not isinstance(found, Timer) or found.target == {"timer": {}}
+
+
 def test_a_null_in_a_command_is_no_tenant_and_no_instant() -> None:
     nulls = {"type": None, "tenantId": None, "correlationId": None, "payload": {"serviceCallId": None, "dueAt": None}}
     assert refused(nulls) == [

@@ -59,28 +59,26 @@ class CommandChannel:
 
     def _program(self, event: Event, said: Mapping[str, Any]) -> Program | Rejected:
         """What to run, or why it is not run."""
-        opened = event.via is not None
-        if opened and (refusal := self._refusal(said)) is not None:
-            return Rejected(
-                f"not run: {refusal} (it was created over HTTP; the worker's own {SETTING} decides whether it is run)"
-            )
-        program = program_of(event, said, os.environ, opened=opened)
+        executable: str | Rejected | None = None if event.via is None else self._opened(said)
+        if isinstance(executable, Rejected):
+            return executable
+        program = program_of(event, said, os.environ, executable)
         if not Path(program.folder).is_dir():
             return Rejected(f"there is no folder {program.folder!r} on this worker's machine")
         return program
 
-    def _refusal(self, said: Mapping[str, Any]) -> str | None:
-        """Why a command that came over HTTP is not run here. A link is followed: what it leads to must be in one of the
-        folders as well."""
+    def _opened(self, said: Mapping[str, Any]) -> str | Rejected:
+        """The file to run for a command that came over HTTP, or why it is not run. Links are followed, once: what they
+        lead to must be in one of the folders as well, and is what is run."""
         if fields := [field for field in said if field not in OVER_HTTP]:
-            return f"{fields[0]} may not be given over HTTP"
-        program = said["argv"][0]
+            return _closed(f"{fields[0]} may not be given over HTTP")
+        program: str = said["argv"][0]
         if (problem := program_problem(program, tuple(self._folders))) is not None:
-            return problem
-        folders = tuple(os.path.realpath(folder) for folder in self._folders)
-        if not is_within(os.path.realpath(program), folders):
-            return f"{program!r:.80} is a link to a program outside of the folders that are open over HTTP"
-        return None
+            return _closed(problem)
+        file, folders = os.path.realpath(program), tuple(os.path.realpath(folder) for folder in self._folders)
+        if not is_within(file, folders):
+            return _closed(f"{program!r:.80} is a link to a program outside of the folders that are open over HTTP")
+        return file
 
     async def close(self) -> None:
         """Ends at once what is still running: its attempts have been given back."""
@@ -95,15 +93,18 @@ class CommandChannel:
 # -- before
 
 
-def program_of(event: Event, said: Mapping[str, Any], around: Mapping[str, str], *, opened: bool) -> Program:
-    """The program of a command. *around*: the worker's own environment. *opened*: the program was named over HTTP."""
+def _closed(why: str) -> Rejected:
+    return Rejected(f"not run: {why} (it was created over HTTP; the worker's own {SETTING} decides whether it is run)")
+
+
+def program_of(event: Event, said: Mapping[str, Any], around: Mapping[str, str], executable: str | None) -> Program:
+    """The program of a command. *around*: the worker's own environment. *executable*: the file to run, if that is not
+    what the first argument says."""
     environment = _environment(event, said, around)
     folder = said.get("folder") or environment["HOME"]
     if "shell" in said:
         shell = said.get("environment", {}).get("SHELL", SHELL)  # as cron does
         return Program([shell, "-c", said["shell"]], environment, folder, _stdin(event, said))
-    # What the links lead to has been checked, so that is what is run.
-    executable = os.path.realpath(said["argv"][0]) if opened else None
     return Program(said["argv"], environment, folder, _stdin(event, said), executable)
 
 
