@@ -12,7 +12,7 @@ import pytest
 from duly.decide.series.preview import table_of
 from duly.errors import Misuse, NotFound, StoreUnavailable
 from duly.imports.celery.runs import runs_of_task
-from duly.imports.celery.tables import read_tables
+from duly.imports.celery.tables import found_in, read_tables
 from duly.imports.comparison import compare
 from duly.imports.found import Found, FoundJob
 from duly.records.wire.schedule_reader import read_schedule
@@ -148,3 +148,48 @@ async def test_a_database_that_is_not_there_is_named_without_its_password(tmp_pa
     (tmp_path / "text.sqlite3").write_text("no database at all, but some text of more than a hundred bytes" * 5)
     with pytest.raises(Misuse, match="the tables of django-celery-beat cannot be read"):
         await read_tables(f"sqlite:///{tmp_path}/text.sqlite3")
+
+
+ROW = {
+    "name": "one",
+    "task": "shop.one",
+    "args": "[]",
+    "kwargs": "{}",
+    "crontab_id": None,
+    "interval_id": 1,
+    "one_off": 0,
+    "enabled": 1,
+}
+EVERY_FIVE = {"id": 1, "every": 5, "period": "minutes"}
+
+
+@pytest.mark.parametrize(
+    ("task", "times"),
+    [
+        ({"args": 5}, {}),
+        ({"kwargs": "[1]"}, {}),
+        ({"interval_id": 2}, {}),
+        ({"interval_id": None}, {}),
+        ({"start_time": "soon"}, {}),
+        ({"expires": "0001-01-01 00:00:00"}, {}),
+        ({"last_run_at": "9999-12-31 23:59:59", "one_off": 1}, {}),
+        ({"expire_seconds": "many"}, {}),
+        ({}, {"every": None}),
+        ({}, {"every": "five"}),
+        ({}, {"period": "weeks"}),
+    ],
+)
+def test_a_row_that_somebody_has_broken_is_refused_and_harms_no_other(
+    task: dict[str, Any], times: dict[str, Any]
+) -> None:
+    good = {"id": 3, **{name: value for name, value in EVERY_FIVE.items() if name != "id"}}
+    found = found_in([ROW | task, ROW | {"name": "good", "interval_id": 3}], [], [EVERY_FIVE | times, good], [], [])
+    assert [one.name for one in found.refused] == ["one"]
+    assert [one.name for one in found.jobs] == ["good"]
+
+
+def test_tables_of_an_older_version_with_a_column_less_are_refused_row_by_row() -> None:
+    old = {name: value for name, value in ROW.items() if name != "one_off"}
+    assert [one.reason for one in found_in([old], [], [EVERY_FIVE], [], []).refused] == [
+        "its row cannot be read: 'one_off'"
+    ]

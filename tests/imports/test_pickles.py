@@ -225,3 +225,10 @@ def test_no_module_of_the_reader_imports_pickle() -> None:
     ]
     assert imports
     assert not [line for line in imports if re.search(r"import (pickle|dill|cloudpickle|importlib)\b", line)]
+
+
+@pytest.mark.parametrize("state", ["text", 5, None])
+def test_a_state_that_is_not_binary_is_refused(state: object) -> None:
+    found = found_in([{"id": "odd", "size": None, "state": state}, row("good", SHOP)])
+    assert found.refused[0].reason == f"its state is of type {type(state).__name__}, not binary"
+    assert len(found.jobs) == 1

@@ -20,6 +20,9 @@ TABLE = "apscheduler_jobs"
 
 USUAL_GRACE = timedelta(seconds=1)
 
+MOST_NAMED = 5
+"""Jobs that a remark names."""
+
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 _REFERENCE = re.compile(r"[\w.]+:[\w.]+")
 
@@ -75,16 +78,19 @@ def _remarks(jobs: list[Job]) -> tuple[str, ...]:
         return ()
     many = "1 job skips" if len(strict) == 1 else f"{len(strict)} jobs skip"
     whose = "its" if len(strict) == 1 else "their"
+    names = ", ".join(strict[:MOST_NAMED]) + (" and others" if len(strict) > MOST_NAMED else "")
     return (
-        f"{many} runs that begin later than {whose} misfire_grace_time of a second: {', '.join(strict)}; --misfire "
-        "latest makes up for the last one",
+        f"{many} runs that begin later than {whose} misfire_grace_time of a second: {names}; --misfire latest makes up "
+        "for the last one",
     )
 
 
 def read_job(row: Mapping[str, Any]) -> Job:
-    if row["state"] is None:
+    if row["state"] is None and row["size"] is not None:
         raise Unfit(f"its state has {row['size']:,} bytes; at most {MOST_BYTES:,} are read")
-    state = read_pickle(bytes(row["state"]))
+    if not isinstance(row["state"], bytes):
+        raise Unfit(f"its state is {told(row['state'])}, not binary")
+    state = read_pickle(row["state"])
     if not isinstance(state, dict):
         raise Unfit(f"its state is {told(state)}, not the dictionary that APScheduler 3 writes")
     if state.get("version", 1) != 1:

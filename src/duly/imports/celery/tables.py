@@ -64,6 +64,8 @@ def found_in(tasks: list[Row], *times: list[Row]) -> Found:
             found.jobs.append(_job(_joined(row, by_kind)))
         except Unfit as unfit:
             found.refused.append(RefusedJob(str(row["name"]), str(unfit)))
+        except (TypeError, ValueError, OverflowError, KeyError) as error:  # written by hand, or a column is missing
+            found.refused.append(RefusedJob(str(row["name"]), f"its row cannot be read: {error}"))
     anywhere = any(isinstance(job.schedule["target"]["celery"], str) for job in found.jobs)
     return found._replace(remarks=(QUEUES_ARE_ELSEWHERE,) if anywhere else ())
 
