@@ -1,5 +1,7 @@
 """``duly schedules import`` of Celery beat, django-celery-beat and APScheduler."""
 
+import base64
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,7 +9,9 @@ from typing import Any
 import apsw
 import pytest
 from apscheduler.triggers.cron import CronTrigger
+from redis import Redis
 
+from tests.brokers import RedisServer
 from tests.cli.conftest import Shell
 from tests.cli.test_compare import job_store
 from tests.imports.jobs import pickled_job
@@ -249,3 +253,19 @@ def test_the_tasks_of_django_celery_beat_are_imported_and_compared(lite: Shell) 
         name: (True, []) for name in stored(lite)
     }
     assert len(compared["refused"]) == 5
+
+
+def test_an_imported_task_reaches_the_queue_that_the_application_sends_it_to(lite: Shell) -> None:
+    lite.write("tasks.py", TASKS)
+    with RedisServer() as broker:
+        lite.set(DULY_CELERY_URL=broker.url)
+        lite(*IMPORT, "--mode", "live")
+        for name in ("mail", "nightly"):
+            assert lite("schedules", "trigger", name).code == 0
+        assert lite("tick").code == 0
+        with Redis.from_url(broker.url) as redis:
+            [mail], [nightly] = redis.lrange("mails", 0, -1), redis.lrange("celery", 0, -1)
+    for message, task, args in ((mail, "tasks.mail", [[], {"to": [1, 2]}]), (nightly, "tasks.nightly", [["full"], {}])):
+        written = json.loads(message)
+        assert written["headers"]["task"] == task
+        assert json.loads(base64.b64decode(written["body"]))[:2] == args
