@@ -14,7 +14,7 @@ from duly.stores.filters.index_choice import index_choice
 from duly.stores.filters.users import Condition, users_where
 from duly.stores.filters.waiting import waiting_part
 from duly.stores.finding.pages import PageQueries
-from duly.stores.finding.waiting import ASCENDING, FIRST, WaitingQueries
+from duly.stores.finding.waiting import ASCENDING, FIRST, LAST, WaitingQueries
 from duly.stores.queries import Query
 
 HIDDEN_BY_POLICY = 0.5
@@ -46,7 +46,9 @@ class CountQueries(PageQueries, WaitingQueries):
         """The same among waiting events, which have an index by due time; the earliest are examined."""
         part, within, bound = waiting_part(spec), spec, []
         if part.leaves:
-            asked = self.statement("waiting_bound", tenant=part.tenant, examined=COUNT_EXAMINED, **self.after(FIRST))
+            asked = self.statement(
+                "waiting_bound", tenant=part.tenant, examined=COUNT_EXAMINED, **self.between(FIRST, LAST)
+            )
             bound = await self.in_order(asked, ASCENDING, part.due)
         if bound:
             within &= Compare("due", "<=", self.read_instant(bound[0][0]))

@@ -29,7 +29,8 @@ SELECT {e.event} FROM whose CROSS JOIN LATERAL (
 SELECT e.due, e.id::text FROM whose CROSS JOIN LATERAL (
     SELECT e.due, e.id FROM duly.events AS e
     WHERE {waits} AND e.tenant = whose.tenant
-      AND (e.due, e.id) {beyond} (:after_due::timestamptz, :after_id::uuid) AND ({where})
+      AND (e.due, e.id) {beyond} (:after_due::timestamptz, :after_id::uuid)
+      AND (e.due, e.id) {up_to} (:last_due::timestamptz, :last_id::uuid) AND ({where})
     ORDER BY e.due {order}, e.id {order} LIMIT :examined
 ) AS e ORDER BY e.due {order}, e.id {order} OFFSET :examined - 1 LIMIT 1
 

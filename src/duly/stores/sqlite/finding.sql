@@ -24,7 +24,8 @@ SELECT {e.event} FROM whose CROSS JOIN events AS e ON e.id IN (
 {whose_waiting}
 SELECT e.due, e.id FROM whose CROSS JOIN events AS e ON e.id IN (
     SELECT e.id FROM events AS e
-    WHERE e.status = 'PENDING' AND e.tenant = whose.tenant AND (e.due, e.id) {beyond} (:after_due, :after_id) AND ({where})
+    WHERE e.status = 'PENDING' AND e.tenant = whose.tenant AND (e.due, e.id) {beyond} (:after_due, :after_id)
+      AND (e.due, e.id) {up_to} (:last_due, :last_id) AND ({where})
     ORDER BY e.due {order}, e.id {order} LIMIT :examined
 ) ORDER BY e.due {order}, e.id {order} LIMIT 1 OFFSET :examined - 1
 
