@@ -1,5 +1,6 @@
 """``travel``: what becomes due on the way fires at its instant, in order, by the clock of the database."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -208,6 +209,25 @@ async def test_an_event_that_an_open_transaction_has_locked_is_told_of(duly: Ope
             with pytest.raises(Misuse, match="locked by an open transaction"):
                 await time.by(HOUR)
         assert await time.by(SECOND) == []
+
+
+async def test_an_event_that_is_locked_for_a_moment_is_waited_for(duly: OpenDuly) -> None:
+    app = await duly()
+    if app.one_writer:
+        pytest.skip("SQLite has one writer: a second transaction waits")
+
+    @app.on("tick")
+    async def tick(event: Event) -> None: ...
+
+    await app.at(START + HOUR, "tick", key="k")
+    async with travel(app) as time:
+        async with app.transaction() as tx:
+            await app.cancel("k", transaction=tx)
+            moving = asyncio.create_task(time.by(HOUR))
+            done, _ = await asyncio.wait([moving], timeout=0.1)
+            assert not done
+        assert await moving == []
+    assert (await app.events.get("k")).status is Status.CANCELLED
 
 
 # -- without an event loop
