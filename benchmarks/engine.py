@@ -92,3 +92,29 @@ def _copy(
         which=which,
     )
     connection.execute(copying)
+
+
+def finish_long_ago(url: str, many: int) -> None:
+    """Writes completed events of 40 days ago, one in ten of which has failed once before."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(COMPLETED_LONG_AGO, {"many": many})
+        connection.execute(FAILED_BEFORE)
+        connection.execute("VACUUM ANALYZE duly.events, duly.journal")
+        connection.execute("CHECKPOINT")
+
+
+COMPLETED_LONG_AGO = """\
+INSERT INTO duly.events (id, tenant, type, lane, status, due, created, claimed, executed, settled, version, attempts,
+                         payload, worker)
+SELECT (overlay(lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') PLACING '-' FROM 9 FOR 0) || '-7000-'
+        || substr(gen_random_uuid()::text, 20))::uuid,
+       'default', 'bench', 'handler:bench', 'COMPLETED', at, at, at, at, at, 2, 1, '{"due": 1796115600000000}',
+       'worker-0123456789'
+FROM (SELECT now() - interval '40 days' + n * interval '1 millisecond' AS at FROM generate_series(1, %(many)s) AS n)
+  AS ends
+"""
+FAILED_BEFORE = """\
+INSERT INTO duly.journal (subject, at, act, worker, version, attempt, claimed, detail)
+SELECT id, settled, 'failed', worker, 1, 1, settled, '503 Service Unavailable' FROM duly.events
+WHERE settled < now() - interval '39 days' AND get_byte(uuid_send(id), 15) < 26
+"""

@@ -19,6 +19,8 @@ WORKLOADS = {
     "claimers": "claims",
     "backdrop": "claims",
     "finish_all": "claims",
+    "beside_pruning": "prune",
+    "come_and_gone": "prune",
     "rules": "rules",
     "changes": "rules",
     "due": "schedules",

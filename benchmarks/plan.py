@@ -15,6 +15,7 @@ WORKLOADS = (
     "growth",
     "claimers",
     "memory",
+    "prune",
     "rules",
     "schedules",
     "users",
@@ -42,6 +43,8 @@ class Sizes:
     rounds: int = 300
     claims: int = 100_000
     memory: int = 1_000_000
+    pruned: int = 1_000_000  # finished events beside which others are due
+    rounds_of_finished: int = 5  # how often as many come and go
     walks: int = 200
     schedules: int = 1000
     hours: int = 5  # rounds; in each hour all schedules are due
@@ -73,6 +76,7 @@ QUICK = Sizes(
     rounds=50,
     claims=10_000,
     memory=50_000,
+    pruned=50_000,
     walks=20,
     hours=2,
     down=2000,
@@ -185,6 +189,14 @@ def _memory(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
         yield Case("memory", name, (sizes.memory,), f"{sizes.memory:,} events{store}", once=True)
 
 
+def _prune(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
+    many, times = sizes.pruned, sizes.rounds_of_finished
+    seconds = 3 * sizes.seconds
+    yield Case("beside_pruning", "duly", (0, sizes.rate, seconds), "nothing to prune")
+    yield Case("beside_pruning", "duly", (many, sizes.rate, seconds), f"{many:,} finished events")
+    yield Case("come_and_gone", "duly", (many, times), f"{times} times {many:,} events", once=True)
+
+
 def _rules(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
     for which, expression in enumerate(EXPRESSIONS):
         yield Case("rules", "duly", (which, sizes.walks), f"`{expression}`")
@@ -247,6 +259,7 @@ _PLANS = {
     "growth": _growth,
     "claimers": _claimers,
     "memory": _memory,
+    "prune": _prune,
     "rules": _rules,
     "schedules": _schedules,
     "users": _users,

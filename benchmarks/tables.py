@@ -26,6 +26,8 @@ def tables(results: Results) -> list[Table]:
         _claim,
         _claimers,
         _memory,
+        _beside_pruning,
+        _come_and_gone,
         _rules,
         _changes,
         _due,
@@ -100,6 +102,32 @@ def _memory(results: Results) -> Table:
         "growth %": _plain("growth_percent"),
     }
     return _table(results, "memory", "Memory of a worker", columns, label_first=True)
+
+
+def _beside_pruning(results: Results) -> Table:
+    columns = {
+        "p50 ms": _ms("p50_ms"),
+        "p99 ms": _ms("p99_ms"),
+        "max ms": _ms("max_ms"),
+        "pruned": _plain("pruned", 0),
+        "a second": _plain("pruned_per_second", 0),
+    }
+    title = "Lateness beside the pruning of the same worker"
+    return _table(results, "beside_pruning", title, columns, label_first=True)
+
+
+def _come_and_gone(results: Results) -> Table:
+    columns = {
+        "tables MB, full": _plain("tables_mb", 0),
+        "indexes MB, full": _plain("indexes_mb", 0),
+        "tables MB, pruned": _plain("after_tables_mb", 0),
+        "indexes MB, pruned": _plain("after_indexes_mb", 0),
+        "dead rows": _plain("after_dead", 0),
+        "tables MB, vacuumed": _plain("vacuumed_tables_mb", 0),
+        "indexes MB, vacuumed": _plain("vacuumed_indexes_mb", 0),
+        "pruned by hand/s": _rate,
+    }
+    return _table(results, "come_and_gone", "Sizes after finished events came and went", columns, label_first=True)
 
 
 def _rules(results: Results) -> Table:

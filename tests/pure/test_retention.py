@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from duly.config import read_settings
 from duly.decide.retention import PRUNED, Cutoff, Retention, read_retention
+from duly.engine.retention.prune import next_limit
 from duly.errors import BadSetting
 from duly.records.event import Status
 from tests.make import DAY, SECOND, START
@@ -70,3 +71,10 @@ def test_a_retention_is_also_an_option_in_python() -> None:
     assert read_settings({}, retention="1s").retention == Retention(SECOND)
     with pytest.raises(BadSetting):
         read_settings({}, retention=timedelta(0))
+
+
+def test_batches_are_as_large_as_takes_20_ms_and_never_larger_than_1000() -> None:
+    limits = [100]
+    for seconds in (0.001, 0.002, 0.004, 0.008, 0.008, 0.03, 0.021, 0.019, 1, 1, 1, 1, 1, 1, 1):
+        limits.append(next_limit(limits[-1], seconds))
+    assert limits == [100, 200, 400, 800, 1000, 1000, 500, 250, 500, 250, 125, 62, 31, 25, 25, 25]

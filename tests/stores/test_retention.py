@@ -1,6 +1,8 @@
 """Exactly what its retention says goes, by a moved clock: every event beside the series, whatever its history."""
 
+import asyncio
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,10 +13,10 @@ from duly.decide.retention import PRUNED, Retention
 from duly.engine.retention.prune import prune
 from duly.ids import new_id, new_ids
 from duly.records.event import Event, Status
-from duly.records.specs import Everything
+from duly.records.specs import Everything, InStatus
 from duly.testing import ManualClock
-from tests.conftest import AnyStore
-from tests.make import DAY, HOUR, SECOND, START, make_event, make_new
+from tests.conftest import AnyStore, OpenStore
+from tests.make import DAY, HOUR, LANE, LEASE, SECOND, START, completed, make_event, make_new
 from tests.stores.rows import ask, keep, write
 
 TYPES = ("greet", "digest.send", "report")
@@ -116,3 +118,21 @@ async def test_a_timer_of_a_broker_that_was_cancelled_is_kept_as_long_as_a_key(
     clock.advance(DAY)
     [batch] = [batch async for batch in prune(store, Retention(DAY), share=1)]
     assert [event.id for event in batch.gone] == [added.event.id]
+
+
+async def test_a_claim_does_not_wait_for_a_batch_that_is_not_committed_yet(opened: OpenStore) -> None:
+    """On PostgreSQL. SQLite has one writer at a time: there, a claim waits until the batch has ended."""
+    one, other = await opened(), await opened()
+    if one.dialect == "sqlite":
+        return
+    await one.add([make_new() for _ in range(20)])
+    await one.settle([completed(event) for event in await claimed(one, 10)], "w1")
+    finished = [event.id for event in await one.find(InStatus(Status.COMPLETED), limit=20)]
+    async with one.begin() as tx:
+        assert len(await tx.delete_ended(finished)) == 10
+        async with asyncio.timeout(5):
+            assert len(await claimed(other, 20)) == 10
+
+
+async def claimed(store: AnyStore, limit: int) -> Sequence[Event]:
+    return await store.claim("w1", {LANE: limit}, LEASE)

@@ -77,8 +77,13 @@ async def prune(
         if page.created > newest:
             return
         if not dry_run:
-            limit = max(AT_LEAST, limit // 2) if took > BATCH_S else min(AT_ONCE, limit * 2)
+            limit = next_limit(limit, took)
         await asyncio.sleep(took / share - took)
+
+
+def next_limit(limit: int, took: float) -> int:
+    """How many events the next batch looks at, after one of *limit* events has taken so many seconds."""
+    return max(AT_LEAST, limit // 2) if took > BATCH_S else min(AT_ONCE, limit * 2)
 
 
 async def _delete(store: PruneStore, events: Sequence[Prunable]) -> Sequence[Prunable]:

@@ -35,7 +35,8 @@ coalesce((SELECT s.id FROM duly.schedules AS s WHERE s.id = {schedule_id}),
 
 -- name: prunable (read)
 -- The next events by id, of those that may be deleted: there is no index of finished events, which each settlement would
--- have to write. The first two columns are the last of the events that were looked at,
+-- have to write. (The last run is looked up once for each schedule: there may be many skipped events after it.) The first
+-- two columns are the last of the events that were looked at,
 -- and when the oldest of them was created.
 WITH cutoffs AS MATERIALIZED (
     SELECT * FROM unnest(:status::text[], :type::text[], :before::timestamptz[]) AS cutoffs (status, type, before)
@@ -50,6 +51,11 @@ WITH cutoffs AS MATERIALIZED (
                     (SELECT before FROM cutoffs WHERE cutoffs.status = page.status),
                     (SELECT before FROM cutoffs WHERE cutoffs.status = '' AND cutoffs.type = '')) AS before
     FROM page WHERE status IN ('COMPLETED', 'CANCELLED', 'SKIPPED') AND created <= (SELECT max(before) FROM cutoffs)
+), last_runs AS MATERIALIZED (
+    SELECT ran.series, (SELECT n.id FROM duly.events AS n WHERE n.series = ran.series AND n.rule IS NULL AND n.claimed IS NOT NULL
+                        AND NOT n.head AND n.status <> 'SKIPPED' ORDER BY n.id DESC LIMIT 1) AS id
+    FROM (SELECT DISTINCT series FROM finished
+          WHERE series IS NOT NULL AND NOT ruled AND claimed IS NOT NULL AND status <> 'SKIPPED' AND ended <= before) AS ran
 ), found AS MATERIALIZED (
     SELECT e.id, e.status, e.type, e.ended FROM finished AS e
     WHERE CASE
@@ -62,9 +68,8 @@ WITH cutoffs AS MATERIALIZED (
         WHEN e.ruled THEN NOT (e.occurrence >= 'given up ' AND e.occurrence < 'given up!' AND {next_of_series} IS NULL)
         WHEN e.settled = (SELECT max(n.settled) FROM duly.events AS n
                           WHERE n.series = e.series AND n.rule IS NULL AND n.settled IS NOT NULL) THEN false
-        ELSE e.id IS DISTINCT FROM (
-            SELECT n.id FROM duly.events AS n WHERE n.series = e.series AND n.rule IS NULL AND n.claimed IS NOT NULL
-            AND NOT n.head AND n.status <> 'SKIPPED' ORDER BY n.id DESC LIMIT 1)
+        WHEN e.status = 'SKIPPED' OR e.claimed IS NULL THEN true
+        ELSE e.id IS DISTINCT FROM (SELECT last_runs.id FROM last_runs WHERE last_runs.series = e.series)
     END
 )
 SELECT last.id::text, (SELECT min(created) FROM page), found.id::text, found.status, found.type, found.ended
