@@ -1,9 +1,9 @@
 -- Deleting finished events. Some outlive their retention, because something is known from their rows alone:
 --
 -- * a dead letter (FAILED), until somebody replays or discards it;
--- * of a series that still exists: every occurrence whose instant is not over for as long as the retention, every one
---   that is not before the next event, and the latest one; for two days also those whose names are local times, which an
---   edit of the time zone makes future again: no occurrence is planned twice, not even after an edit;
+-- * of a series that still exists: every occurrence that is not before the next event, and every one whose instant by the
+--   rule is not over for as long as the retention, and for two days where it is named by a local time, which an edit of the
+--   time zone makes future again: no occurrence is planned twice, not even after an edit;
 -- * the last run and the last success of a schedule: `depends_on` and lists go by them;
 -- * that a user's series was given up, while it has no next event;
 -- * for DULY_KEY_MEMORY: occurrences that were backfilled, which the same backfill does not fill again, and timers from a
@@ -28,10 +28,6 @@ coalesce((SELECT s.id FROM duly.schedules AS s WHERE s.id = {schedule_id}),
 
 -- fragment: next_of_series
 (SELECT least(n.due, n.scheduled) FROM duly.events AS n WHERE n.series = e.series AND n.head)
-
--- fragment: latest_of_series
-(SELECT n.occurrence FROM duly.events AS n
- WHERE n.series = e.series AND n.series IS NOT NULL AND n.occurrence < 'a' AND NOT n.head ORDER BY n.occurrence DESC LIMIT 1)
 
 -- name: prunable (read)
 -- The next events by id, of those that may be deleted: there is no index of finished events, which each settlement would
@@ -63,7 +59,7 @@ WITH cutoffs AS MATERIALIZED (
         WHEN e.status = 'CANCELLED' AND e.asked AND e.ended > {now} - :memory::bigint * {us} THEN false
         WHEN e.series IS NULL OR {owner_id} IS NULL THEN true
         WHEN e.occurrence >= 'backfill:' AND e.occurrence < 'backfill;' AND e.ended > {now} - :memory::bigint * {us} THEN false
-        WHEN {of_rule} AND (e.scheduled > {over} OR e.scheduled >= {next_of_series} OR e.occurrence = {latest_of_series})
+        WHEN {of_rule} AND (e.scheduled > {over} OR e.scheduled >= {next_of_series})
             THEN false
         WHEN e.ruled THEN NOT (e.occurrence >= 'given up ' AND e.occurrence < 'given up!' AND {next_of_series} IS NULL)
         WHEN e.settled = (SELECT max(n.settled) FROM duly.events AS n

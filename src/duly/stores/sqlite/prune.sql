@@ -16,10 +16,6 @@ coalesce((SELECT s.id FROM schedules AS s WHERE e.series LIKE 'schedule:%' AND s
 -- fragment: next_of_series
 (SELECT min(n.due, n.scheduled) FROM events AS n WHERE n.series = e.series AND n.head)
 
--- fragment: latest_of_series
-(SELECT n.occurrence FROM events AS n
- WHERE n.series = e.series AND n.series IS NOT NULL AND n.occurrence < 'a' AND NOT n.head ORDER BY n.occurrence DESC LIMIT 1)
-
 -- name: prunable (read)
 -- The next events by id, of those that may be deleted: there is no index of finished events, which each settlement would
 -- have to write. (The last run is looked up once for each schedule: there may be many skipped events after it.) The first
@@ -50,7 +46,7 @@ WITH cutoffs AS MATERIALIZED (
         WHEN e.status = 'CANCELLED' AND e.asked AND e.ended > :now - :memory THEN false
         WHEN e.series IS NULL OR {owner_id} IS NULL THEN true
         WHEN e.occurrence >= 'backfill:' AND e.occurrence < 'backfill;' AND e.ended > :now - :memory THEN false
-        WHEN {of_rule} AND (e.scheduled > {over} OR e.scheduled >= {next_of_series} OR e.occurrence = {latest_of_series})
+        WHEN {of_rule} AND (e.scheduled > {over} OR e.scheduled >= {next_of_series})
             THEN false
         WHEN e.ruled THEN NOT (e.occurrence >= 'given up ' AND e.occurrence < 'given up!' AND {next_of_series} IS NULL)
         WHEN e.settled = (SELECT max(n.settled) FROM events AS n
