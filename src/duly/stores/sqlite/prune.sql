@@ -2,19 +2,19 @@
 
 -- fragment: of_rule
 -- Whether its name is that of an occurrence by the rule: it is a date or an instant.
-e.occurrence < 'a'
+f.occurrence < 'a'
 
 -- fragment: over
 -- Occurrences until then are over for as long as the retention. (In microseconds: 48 hours.)
-CASE WHEN e.occurrence LIKE '%Z' THEN e.before ELSE min(e.before, :now - 172800000000) END
+CASE WHEN f.occurrence LIKE '%Z' THEN f.before ELSE min(f.before, :now - 172800000000) END
 
 -- fragment: owner_id
 -- The schedule or user whose series this is; empty if that was deleted.
-coalesce((SELECT s.id FROM schedules AS s WHERE e.series LIKE 'schedule:%' AND s.id = substr(e.series, 10)),
-         (SELECT u.id FROM users AS u WHERE e.series LIKE 'user:%' AND u.id = substr(e.series, 6, 36)))
+coalesce((SELECT s.id FROM schedules AS s WHERE f.series LIKE 'schedule:%' AND s.id = substr(f.series, 10)),
+         (SELECT u.id FROM users AS u WHERE f.series LIKE 'user:%' AND u.id = substr(f.series, 6, 36)))
 
 -- fragment: next_of_series
-(SELECT min(n.due, n.scheduled) FROM events AS n WHERE n.series = e.series AND n.head)
+(SELECT min(n.due, n.scheduled) FROM events AS n WHERE n.series = f.series AND n.head)
 
 -- name: prunable (read)
 -- The next events by id, of those that may be deleted: there is no index of finished events, which each settlement would
@@ -40,19 +40,19 @@ WITH cutoffs AS MATERIALIZED (
     FROM (SELECT DISTINCT series FROM finished
           WHERE series IS NOT NULL AND NOT ruled AND claimed IS NOT NULL AND status <> 'SKIPPED' AND ended <= before) AS ran
 ), found AS MATERIALIZED (
-    SELECT e.id, e.status, e.type, e.ended FROM finished AS e
+    SELECT f.id, f.status, f.type, f.ended FROM finished AS f
     WHERE CASE
-        WHEN e.ended > e.before THEN false
-        WHEN e.status = 'CANCELLED' AND e.asked AND e.ended > :now - :memory THEN false
-        WHEN e.series IS NULL OR {owner_id} IS NULL THEN true
-        WHEN e.occurrence >= 'backfill:' AND e.occurrence < 'backfill;' AND e.ended > :now - :memory THEN false
-        WHEN {of_rule} AND (e.scheduled > {over} OR e.scheduled >= {next_of_series})
+        WHEN f.ended > f.before THEN false
+        WHEN f.status = 'CANCELLED' AND f.asked AND f.ended > :now - :memory THEN false
+        WHEN f.series IS NULL OR {owner_id} IS NULL THEN true
+        WHEN f.occurrence >= 'backfill:' AND f.occurrence < 'backfill;' AND f.ended > :now - :memory THEN false
+        WHEN {of_rule} AND (f.scheduled > {over} OR f.scheduled >= {next_of_series})
             THEN false
-        WHEN e.ruled THEN NOT (e.occurrence >= 'given up ' AND e.occurrence < 'given up!' AND {next_of_series} IS NULL)
-        WHEN e.settled = (SELECT max(n.settled) FROM events AS n
-                          WHERE n.series = e.series AND n.rule IS NULL AND n.settled IS NOT NULL) THEN false
-        WHEN e.status = 'SKIPPED' OR e.claimed IS NULL THEN true
-        ELSE e.id IS NOT (SELECT last_runs.id FROM last_runs WHERE last_runs.series = e.series)
+        WHEN f.ruled THEN NOT (f.occurrence >= 'given up ' AND f.occurrence < 'given up!' AND {next_of_series} IS NULL)
+        WHEN f.settled = (SELECT max(n.settled) FROM events AS n
+                          WHERE n.series = f.series AND n.rule IS NULL AND n.settled IS NOT NULL) THEN false
+        WHEN f.status = 'SKIPPED' OR f.claimed IS NULL THEN true
+        ELSE f.id IS NOT (SELECT last_runs.id FROM last_runs WHERE last_runs.series = f.series)
     END
 )
 SELECT last.id, (SELECT min(created) FROM page), found.id, found.status, found.type, found.ended
