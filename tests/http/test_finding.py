@@ -98,3 +98,11 @@ async def test_users_are_found_by_name_key_and_zone(http: Caller) -> None:
         assert [user["key"] for user in page["users"]] == found, query
     refused = await http("GET", "/v1/users?timezone=Mars/Base&name=%20")
     assert [one["path"] for one in refused.json()["errors"]] == ["name", "timezone"]
+
+
+async def test_each_template_that_is_listed_is_a_rule(http: Caller) -> None:
+    found = (await get(http, "/v1/templates"))["templates"]
+    assert {"name": "hourly", "cron": "0 * * * *", "meaning": "every hour, on the hour"} in found
+    for one in found:
+        made = await http.put(f"/v1/schedules/{one['name']}", {"type": "x", "rule": {"template": one["name"]}})
+        assert made["rule"]["cron"] == one["cron"]

@@ -283,6 +283,10 @@ def page(name: str, item: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {name: [item], "next_cursor": None, **more}
 
 
+TEMPLATES = {
+    "templates": [{"name": "weekday-mornings", "cron": "0 9 * * MON-FRI", "meaning": "Monday to Friday at 9:00"}]
+}
+
 AT_WORK = {
     "workers": [
         _told(

@@ -94,7 +94,7 @@ def missing_problems(user: User, heads: Sequence[NewEvent], gone: Container[Key 
     types = sorted({head.type for head in heads if key_of(head) in gone})
     advice = (
         f"it is the default target of {' and '.join(types)} in this tenant, not the user's: create it again, set "
-        f"another default (`duly event-types update {types[0]}`, PATCH /v1/event-types/{types[0]}), or give the user a "
+        f"another default (`duly event-types update {types[0]}`, PUT /v1/event-types/{types[0]}), or give the user a "
         "target"
     )
     return [problem._replace(message=f"{problem.message.partition(': ')[0]}: {advice}") for problem in problems]
