@@ -65,6 +65,7 @@ class Side(NamedTuple):
 
     name: str
     python: Path
+    metrics: bool = False  # whether its workers count for Prometheus
 
 
 class Row(NamedTuple):
@@ -79,7 +80,7 @@ def main() -> None:
     arguments = _arguments()
     workloads = [name for name in EVENTS if not arguments.only or name.replace(" ", "-") in arguments.only]
     with tempfile.TemporaryDirectory(prefix="duly-compare-") as folder, contextlib.ExitStack() as stack:
-        new = Side("new", Path(sys.executable))
+        new = Side("new", Path(sys.executable), arguments.metrics)
         base = Side("base", checked_out(arguments.base, Path(folder)))
         server = (
             stack.enter_context(Postgres(durable=True, settings=SERVER)) if "postgres" in arguments.stores else None
@@ -113,6 +114,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"at least {LEAST_ROUNDS}; else {ROUNDS}")
     parser.add_argument("--only", nargs="+", choices=names, metavar="WORKLOAD", help=", ".join(names))
     parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES, metavar="STORE", help=", ".join(STORES))
+    parser.add_argument("--metrics", action="store_true", help="let the workers of this checkout count for Prometheus")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"after which no round begins; else {MINUTES}")
     parser.add_argument("--json", type=Path, help="write the figures of every round to this file")
     arguments = parser.parse_args()
@@ -277,7 +279,7 @@ def once(side: Side, name: str, url: str) -> str | None:
 
 
 def _command(side: Side, name: str, url: str) -> list[str]:
-    return [str(side.python), "-m", "benchmarks.compared", name, url]
+    return [str(side.python), "-m", "benchmarks.compared", name, url, *["--metrics"] * side.metrics]
 
 
 # -- the report

@@ -1,5 +1,6 @@
 """The workloads that ``make compare`` runs in the environment of each checkout. This file comes from the newer one, so
-it uses only Duly's public API: ``Duly``, ``Timer``, ``add_many``, ``on``, ``run``, ``stop`` and ``keys.create``.
+it uses only Duly's public API: ``Duly``, ``Timer``, ``add_many``, ``on``, ``run``, ``stop`` and ``keys.create``; and
+``metrics``, if a fourth argument asks for it.
 
 A process takes turns: it reads the number of events of the next turn, and writes the CPU seconds that the turn took.
 Between turns it only waits, with its worker running and all modules loaded.
@@ -16,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from duly import Duly, Event, Timer
 
@@ -28,11 +30,14 @@ TIMEOUT = 120.0  # seconds for one turn
 Turn = Callable[[int], Awaitable[float]]
 """Handles a number of events, and returns the CPU seconds that this took."""
 
+Opened = Callable[[], Duly]
+"""Makes the Duly that is measured."""
+
 
 @contextlib.asynccontextmanager
-async def insert(url: str) -> AsyncIterator[Turn]:
+async def insert(opened: Opened) -> AsyncIterator[Turn]:
     """Adds many events at once, due in a year."""
-    async with Duly(url) as duly:
+    async with opened() as duly:
 
         async def turn(events: int) -> float:
             timers = _timers(datetime.now(UTC) + timedelta(days=365), timedelta(microseconds=1), events)
@@ -44,9 +49,9 @@ async def insert(url: str) -> AsyncIterator[Turn]:
 
 
 @contextlib.asynccontextmanager
-async def drain(url: str) -> AsyncIterator[Turn]:
+async def drain(opened: Opened) -> AsyncIterator[Turn]:
     """Works off many events that are due at once, from storing them until the last is settled."""
-    async with _working(url) as handled:
+    async with _working(opened) as handled:
 
         async def turn(events: int) -> float:
             first = datetime.now(UTC) + LEAD + timedelta(seconds=events / SLOWEST_INSERT)
@@ -56,9 +61,9 @@ async def drain(url: str) -> AsyncIterator[Turn]:
 
 
 @contextlib.asynccontextmanager
-async def lateness(url: str) -> AsyncIterator[Turn]:
+async def lateness(opened: Opened) -> AsyncIterator[Turn]:
     """Works off events that are due one after another."""
-    async with _working(url) as handled:
+    async with _working(opened) as handled:
 
         async def turn(events: int) -> float:
             return await handled(_timers(datetime.now(UTC) + LEAD, timedelta(seconds=1 / RATE), events))
@@ -67,9 +72,9 @@ async def lateness(url: str) -> AsyncIterator[Turn]:
 
 
 @contextlib.asynccontextmanager
-async def _working(url: str) -> AsyncIterator[Callable[[list[Timer]], Awaitable[float]]]:
+async def _working(opened: Opened) -> AsyncIterator[Callable[[list[Timer]], Awaitable[float]]]:
     """A running worker, as a function that adds timers and waits until they are handled."""
-    duly, all_handled = Duly(url), asyncio.Event()
+    duly, all_handled = opened(), asyncio.Event()
     left = 0
 
     @duly.on("bench")
@@ -108,8 +113,15 @@ def _begin() -> float:
     return time.process_time()
 
 
-async def take_turns(workload: Callable[[str], AbstractAsyncContextManager[Turn]], url: str) -> None:
-    async with workload(url) as turn:
+def _metered(url: str) -> Duly:
+    """A Duly that counts for Prometheus."""
+    duly = Duly(url)
+    duly.metrics()
+    return duly
+
+
+async def take_turns(workload: Callable[[Opened], AbstractAsyncContextManager[Turn]], opened: Opened) -> None:
+    async with workload(opened) as turn:
         while line := await asyncio.to_thread(sys.stdin.readline):
             print(json.dumps(await turn(int(line))), flush=True)
 
@@ -130,5 +142,6 @@ ONCE = {"migrate": migrate, "key": key}
 IN_TURNS = {"insert": insert, "drain": drain, "lateness": lateness}
 
 if __name__ == "__main__":
-    name, url = sys.argv[1:]
-    asyncio.run(ONCE[name](url) if name in ONCE else take_turns(IN_TURNS[name], url))
+    name, url, *metered = sys.argv[1:]
+    opened = partial(Duly, url) if not metered else partial(_metered, url)
+    asyncio.run(ONCE[name](url) if name in ONCE else take_turns(IN_TURNS[name], opened))

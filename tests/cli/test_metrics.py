@@ -145,7 +145,7 @@ async def stored(url: str) -> None:
         await duly.every("paused", every("1h"), "greet")
         await duly.schedules.pause("paused")
         await duly.every("often", every("1s"), "greet")
-        await duly.every("last", once(now + timedelta(seconds=0.5)), "greet")
+        await duly.every("last", once(await duly.now() + timedelta(seconds=3)), "greet")
         await duly.add_many([Timer(now, "bill", target=webhook(CLOSED)) for _ in range(15)])
 
 
