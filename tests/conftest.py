@@ -18,7 +18,7 @@ from duly.stores.postgres.store import PostgresStore, PostgresTransaction
 from duly.stores.sqlite.store import SqliteStore, SqliteTransaction
 from duly.testing import ManualClock
 from duly.wiring import open_store
-from tests.debian import RABBITMQ, unpacked
+from tests.debian import PROMETHEUS, RABBITMQ, unpacked
 from tests.invariants import require_invariants
 from tests.modest import ModestDatabase, modest_database
 from tests.quick import DURATIONS, Durations, holds_only_slow, is_slow
@@ -27,7 +27,8 @@ from tests.servers import Postgres, create_database
 SERVER = "DULY_TEST_POSTGRES"  # from the xdist controller to its workers: the URL of the run's one server
 SERVER_OF_THE_RUN = pytest.StashKey[Postgres]()
 
-OF_BROKERS = Path(__file__).with_name("channels")
+FROM_DEBIAN = {"channels": RABBITMQ, "monitoring": PROMETHEUS}
+"""The packages that the tests in a folder need."""
 
 LONG = ("tests/chaos/", "tests/crash/", "tests/docs/", "tests/cli/test_demo.py", "tests/stores/test_plans.py")
 
@@ -63,11 +64,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def fetch_what_no_wheel_has(config: pytest.Config) -> None:
     """Before any test, whose time it would take. If that fails, the tests that need it say so."""
     chosen = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
-    needed = any(path in (OF_BROKERS, *OF_BROKERS.parents) or OF_BROKERS in path.parents for path in chosen)
     only_some = config.option.keyword or config.option.collectonly
-    if needed and not only_some and not hasattr(config, "workerinput") and shutil.which("apt-get"):
-        with suppress(RuntimeError):
-            unpacked(RABBITMQ)
+    if only_some or hasattr(config, "workerinput") or not shutil.which("apt-get"):
+        return
+    for folder, package in FROM_DEBIAN.items():
+        of = Path(__file__).with_name(folder)
+        if any(path in (of, *of.parents) or of in path.parents for path in chosen):
+            with suppress(RuntimeError):
+                unpacked(package)
 
 
 def keep_bytecode(config: pytest.Config) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 RABBITMQ = "rabbitmq-server"
+PROMETHEUS = "prometheus"
 
 PAUSES = (5, 20)
 """Seconds between tries to fetch what an archive has not given."""
