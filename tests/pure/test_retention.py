@@ -73,8 +73,8 @@ def test_a_retention_is_also_an_option_in_python() -> None:
         read_settings({}, retention=timedelta(0))
 
 
-def test_batches_are_as_large_as_takes_20_ms_and_never_larger_than_1000() -> None:
+def test_batches_are_as_large_as_takes_10_ms_and_never_larger_than_1000() -> None:
     limits = [100]
-    for seconds in (0.001, 0.002, 0.004, 0.008, 0.008, 0.03, 0.021, 0.019, 1, 1, 1, 1, 1, 1, 1):
+    for seconds in (0.001, 0.002, 0.004, 0.008, 0.008, 0.03, 0.011, 0.009, 1, 1, 1, 1, 1, 1, 1):
         limits.append(next_limit(limits[-1], seconds))
     assert limits == [100, 200, 400, 800, 1000, 1000, 500, 250, 500, 250, 125, 62, 31, 25, 25, 25]

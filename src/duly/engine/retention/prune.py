@@ -22,7 +22,7 @@ AT_FIRST = 100
 AT_LEAST = 25
 """The fewest events that one transaction looks at, however slow the database is."""
 
-BATCH_S = 0.02
+BATCH_S = 0.01
 """Seconds that a batch should take at most: a claim on SQLite waits as long."""
 
 SHARE_OF_WORKER = 0.2
@@ -37,6 +37,9 @@ SHARE_OF_LOOKS = 0.1
 
 SELDOM_S = 600.0
 """Seconds between two looks through all events, or a tenth of the shortest retention, if that is less."""
+
+OFTEN_S = 1.0
+"""Seconds between two looks at least: each writes a row twice."""
 
 FIRST_LOOK_S = 60.0
 """Seconds from the start of a worker until its first look, at most: many a worker does not live for SELDOM_S."""
@@ -118,7 +121,7 @@ class Pruner:
     def __init__(self, store: PruneStore, retention: Retention, worker: str, signals: Signals) -> None:
         self._store, self._retention, self._worker, self._signals = store, retention, worker, signals
         self._refused = False
-        self._every = min(SELDOM_S, retention.shortest.total_seconds() / 10)
+        self._every = min(SELDOM_S, max(OFTEN_S, retention.shortest.total_seconds() / 10))
 
     async def run(self) -> None:
         await asyncio.sleep(min(FIRST_LOOK_S, self._every))
