@@ -31,8 +31,9 @@ class StoreFigures(NamedTuple):
 class FigurePort(Protocol):
     """Figures of the whole database, of all tenants."""
 
-    async def figures(self, limit: int, most: int) -> StoreFigures:
-        """At most *limit* due events of each lane are counted, and at most *most* rows of all else."""
+    async def figures(self, limit: int, most: int | None = None) -> StoreFigures:
+        """At most *limit* due events of each lane are counted, and at most *most* rows of all else; unless that is
+        given, as many as the database counts in a few milliseconds."""
 
     async def workers(self) -> list[WorkerInfo]:
         """The rows of all workers."""

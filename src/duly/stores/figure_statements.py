@@ -10,7 +10,10 @@ from duly.stores.query_base import QueryBase
 
 
 class FigureQueries(QueryBase):
-    async def figures(self, limit: int, most: int) -> StoreFigures:
+    most_counted: int  # rows of one figure, unless another number is given
+
+    async def figures(self, limit: int, most: int | None = None) -> StoreFigures:
+        most = most or self.most_counted
         found: dict[str, list[tuple[str, int, int | None]]] = defaultdict(list)
         for figure, of, many, other in await self.ask("figures", limit=limit, most=most):
             found[figure].append((of, many, other))

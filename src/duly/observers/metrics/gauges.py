@@ -29,9 +29,6 @@ ANSWER_WITHIN_S = 4.0
 MOST_DUE = 10_000
 """Due events of one lane that are counted: about 3 ms of work."""
 
-MOST_ROWS = 100_000
-"""Rows of any other figure that are counted; on PostgreSQL, the planner's estimate follows."""
-
 MOST_LANES = 100
 """Lanes that are shown apart. Callers choose types, and each type has a lane."""
 
@@ -57,7 +54,7 @@ class StoreGauges:
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 workers, began = await self._store.workers(), time.time()
-                figures = await self._store.figures(MOST_DUE, MOST_ROWS)
+                figures = await self._store.figures(MOST_DUE)
                 clock = (began + time.time()) / 2
         except StoreError as error:
             return (Sample("duly_store_up", (), 0 if isinstance(error, StoreUnavailable) else self._incomplete(error)),)
