@@ -258,7 +258,9 @@ async def test_slow_counting_goes_on_in_smaller_windows(app: Duly, monkeypatch: 
         await app.after(timedelta(hours=hours, minutes=30), "reminder")
     whole = await app.forecast(step=2 * HOUR)
     quick = len(asked)
-    monkeypatch.setattr(verb, "WINDOW_S", 1e-6)  # every query is slow, so each window is a quarter of the one before
+    monkeypatch.setattr(
+        app.store, "window_s", 1e-6
+    )  # every query is slow, so each window is a quarter of the one before
     monkeypatch.setattr(verb, "MOST_WINDOWS", 30)
     assert await app.forecast(step=2 * HOUR) == whole
     assert whole.count == 48

@@ -54,6 +54,9 @@ class DueWindow(NamedTuple):
 class ForecastPort(Clocked, Protocol):
     """Counts events by their due times. Those of paused and shadow schedules are left out: they will not fire."""
 
+    window_s: float
+    """Seconds that one query should take."""
+
     async def count_due(self, window: DueWindow, asked: StepRange, *, types: int) -> Sequence[CountedRows]:
         """The waiting events in each step, by type; apart from the most frequent *types*, together."""
 

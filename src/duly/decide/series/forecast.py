@@ -175,31 +175,40 @@ def _by_step(
 ) -> Counter[int]:
     """The number of occurrences in each step. Frequent ones are counted by the step, sparse ones one by one: either
     way, it takes about as many calls of the rule as there are steps."""
-    table, jitter = series.timetable, series.timetable.longest_jitter
-    first = _first(asked, now)
-    following = table.after(max(after, first - jitter - BEFORE))
+    table, first = series.timetable, _first(asked, now)
     found: Counter[int] = Counter()
-    seen = 0
+    visited = 0
+    following = table.after(max(after, first - table.longest_jitter - BEFORE))
     while following is not None and following.at < asked.end and not enough():
+        if visited > asked.many and following.at >= first:
+            return found + _counted(series, following.at, asked, enough)
         due = due_of(series, following)
-        if not jitter and seen > asked.many:
-            _count(found, series, following.at, asked, enough)
-            return found
         if first <= due < asked.end:
             found[asked.step_at(due)] += 1
-        seen += 1
+        visited += 1
         following = table.after(following.at)
     return found
 
 
-def _count(found: Counter[int], series: Series, start: datetime, asked: StepRange, enough: Callable[[], bool]) -> None:
-    """Adds the occurrences from *start* on, step by step."""
-    table = series.timetable
+def _counted(series: Series, start: datetime, asked: StepRange, enough: Callable[[], bool]) -> Counter[int]:
+    """The number of occurrences in each step, for those from *start* on. Those that jitter may move into a later step
+    are visited one by one."""
+    table, jitter = series.timetable, series.timetable.longest_jitter
+    found: Counter[int] = Counter()
     for index in range(asked.step_at(start), asked.many):
         if enough():
             break
-        if many := table.count(max(asked.begin(index), start), asked.after(index) - BEFORE):
-            found[index] += many
+        low, ends = max(asked.begin(index), start), asked.after(index)
+        sure = ends - max(jitter, BEFORE)
+        if low <= sure:
+            found[index] += table.count(low, sure)
+            low = sure + BEFORE
+        following = table.after(low - BEFORE) if jitter else None
+        while following is not None and following.at < ends:
+            if (due := due_of(series, following)) < asked.end:
+                found[asked.step_at(due)] += 1
+            following = table.after(following.at)
+    return found
 
 
 def _first(asked: StepRange, now: datetime) -> datetime:

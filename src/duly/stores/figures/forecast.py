@@ -10,6 +10,8 @@ from duly.stores.query_base import QueryBase
 
 
 class ForecastQueries(QueryBase):
+    window_s = 2.0  # a wider window does not read the same pages again and again
+
     async def count_due(self, window: DueWindow, asked: StepRange, *, types: int) -> list[CountedRows]:
         rows = await self.ask(
             "count_due",

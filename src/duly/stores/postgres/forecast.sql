@@ -2,17 +2,20 @@
 
 -- name: count_due (read)
 -- Waiting events by step and type, and how many heads of users among them may have their next occurrence before the end as
--- well. Events before the range are in no step; of these, only such heads matter.
-WITH counted AS (
+-- well. Events before the range are in no step; of these, only such heads matter. (OFFSET 0 keeps the planner from joining
+-- the few tenants with a scan of all events, in every window.)
+{whose_waiting}, counted AS (
     SELECT nullif(width_bucket(e.due, :begins::timestamptz[]), 0) - 1 AS step, e.type, count(*) AS many,
            count(*) FILTER (WHERE e.head AND e.rule IS NOT NULL AND (
                e.next_state IS DISTINCT FROM 'known' OR e.next_scheduled < :ends)) AS repeating
-    FROM duly.events AS e
-    WHERE e.status = 'PENDING' AND e.due >= :since AND e.due < :until AND (:tenant::text IS NULL OR e.tenant = :tenant)
-      AND (e.due >= :start OR e.head) AND e.hold_kind IS DISTINCT FROM 'paused'
-      AND NOT (e.head AND e.series IN (
-          SELECT 'schedule:' || s.id FROM duly.schedules AS s WHERE s.policies ->> 'mode' = 'shadow'))
-    GROUP BY 1, 2
+    FROM whose CROSS JOIN LATERAL (
+        SELECT * FROM duly.events AS e
+        WHERE e.status = 'PENDING' AND e.tenant = whose.tenant AND e.due >= :since AND e.due < :until
+          AND (e.due >= :start OR e.head) AND e.hold_kind IS DISTINCT FROM 'paused'
+          AND NOT (e.head AND e.series IN (
+              SELECT 'schedule:' || s.id FROM duly.schedules AS s WHERE s.policies ->> 'mode' = 'shadow'))
+        OFFSET 0
+    ) AS e WHERE whose.tenant IS NOT NULL GROUP BY 1, 2
 ), frequent AS (
     SELECT type FROM counted WHERE step IS NOT NULL GROUP BY type ORDER BY sum(many) DESC, type LIMIT :types
 )
@@ -21,10 +24,15 @@ SELECT step, CASE WHEN type IN (SELECT f.type FROM frequent AS f) THEN type END,
 FROM counted GROUP BY 1, 2
 
 -- name: repeating_heads (read)
+{whose_waiting}
 SELECT e.type, e.rule::text, e.timezone, greatest(coalesce(e.scheduled, e.due), e.due), count(*)
-FROM duly.events AS e
-WHERE e.status = 'PENDING' AND e.due >= :since AND e.due < :until AND (:tenant::text IS NULL OR e.tenant = :tenant)
-  AND e.head AND e.rule IS NOT NULL AND (e.next_state IS DISTINCT FROM 'known' OR e.next_scheduled < :ends)
+FROM whose CROSS JOIN LATERAL (
+    SELECT * FROM duly.events AS e
+    WHERE e.status = 'PENDING' AND e.tenant = whose.tenant AND e.due >= :since AND e.due < :until
+      AND e.head AND e.rule IS NOT NULL AND (e.next_state IS DISTINCT FROM 'known' OR e.next_scheduled < :ends)
+    OFFSET 0
+) AS e
+WHERE whose.tenant IS NOT NULL
 GROUP BY 1, 2, 3, 4 ORDER BY 4 LIMIT :limit
 
 -- name: scheduled_heads (read)

@@ -57,6 +57,7 @@ class SqliteQueries(StoreQueries):
     readers = RowReaders(SQLITE)
     no_limit = -1
     most_counted = 100_000  # 10 ms of reading an index; SQLite's planner knows nothing of more
+    window_s = 0.2  # other reads wait for each query
 
     def columns(self, values: Columns) -> dict[str, Any]:
         if "each" in values:

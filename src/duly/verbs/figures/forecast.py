@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from duly.decide.checks import name_problems
@@ -14,8 +14,7 @@ from duly.ports import CountedRows, DueWindow, ForecastPort, RepeatingHeads, Sch
 from duly.records.event import SCHEDULE, USER, NewEvent
 from duly.records.figures.forecast import OTHER_TYPES, Forecast, ForecastStep
 from duly.records.series import Series
-from duly.rules.timetable import LONG_AGO
-from duly.values.instants import write_instant
+from duly.values.instants import FIRST_YEAR, write_instant
 
 FIRST_WINDOW = 64
 """The share of the range, as a divisor, that the first query counts; less than a tenth of a second's work for most."""
@@ -23,8 +22,8 @@ FIRST_WINDOW = 64
 MOST_WINDOWS = 1000
 """Queries that count the rows of one forecast, about: events that are all due at once are not divided further."""
 
-WINDOW_S = 0.2
-"""Seconds that one query should take."""
+BEGINNING = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
+"""No event is due before."""
 
 MOST_TYPES = 50
 """Types that are told by themselves: the most frequent."""
@@ -109,9 +108,9 @@ async def _rows(
     store: ForecastPort, tenant: str | None, asked: StepRange, now: datetime, limit_s: float
 ) -> tuple[list[CountedRows], list[RepeatingHeads]]:
     """The rows in the range, and the heads of users that go on in it. They are read window by window: first what is
-    overdue, then as much at once as the database counts quickly. On SQLite, other reads wait for each query."""
+    overdue, then as much at once as the database counts in ``window_s``."""
     rows, users = list[CountedRows](), list[RepeatingHeads]()
-    since, until = LONG_AGO, min(asked.start, now)
+    since, until = BEGINNING, min(asked.start, now)
     whole, enough = asked.end - until, _enough_after(limit_s)
     width = whole / FIRST_WINDOW
     while since < asked.end:
@@ -120,7 +119,7 @@ async def _rows(
         rows += found
         if asked.end > now and any(row.repeating for row in found) and len(users) <= MOST_HEADS:
             users += await store.repeating_heads(window, asked.end, limit=MOST_HEADS + 1 - len(users))
-        width *= WINDOW_S / min(max(time.monotonic() - began, WINDOW_S / 4), WINDOW_S * 4)
+        width *= store.window_s / min(max(time.monotonic() - began, store.window_s / 4), store.window_s * 4)
         since, until = until, min(until + max(width, whole / MOST_WINDOWS), asked.end)
         if since < asked.end and enough():
             told = (
