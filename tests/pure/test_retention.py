@@ -77,4 +77,4 @@ def test_batches_are_as_large_as_takes_10_ms_and_never_larger_than_1000() -> Non
     limits = [100]
     for seconds in (0.001, 0.002, 0.004, 0.008, 0.008, 0.03, 0.011, 0.009, 1, 1, 1, 1, 1, 1, 1):
         limits.append(next_limit(limits[-1], seconds))
-    assert limits == [100, 200, 400, 800, 1000, 1000, 500, 250, 500, 250, 125, 62, 31, 25, 25, 25]
+    assert limits == [100, 200, 400, 800, 1000, 1000, 500, 250, 500, 250, 250, 250, 250, 250, 250, 250]

@@ -16,11 +16,12 @@ from duly.signals import EventsPruned, PruningRefused, Signals
 AT_ONCE = 1000
 """The most events that one transaction looks at."""
 
-AT_FIRST = 100
+AT_FIRST = 250
 """Events that the first transaction looks at: how long it takes decides about the next one."""
 
-AT_LEAST = 25
-"""The fewest events that one transaction looks at, however slow the database is."""
+AT_LEAST = 250
+"""The fewest events that one transaction looks at. Where the database is busy, the commit takes most of the time:
+with 25, finished events would become more and more."""
 
 BATCH_S = 0.01
 """Seconds that a batch should take at most: a claim on SQLite waits as long."""
