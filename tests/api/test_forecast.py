@@ -190,6 +190,23 @@ async def test_the_last_step_may_be_shorter(app: Duly, clock: ManualClock) -> No
 
 
 @pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [
+        (datetime(2, 1, 1, tzinfo=UTC), None, None),
+        (datetime(9998, 12, 30, tzinfo=UTC), None, None),
+        (datetime(9998, 12, 30, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC), "366d"),
+        (datetime(9990, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, 23, tzinfo=UTC), 30 * DAY),
+    ],
+)
+async def test_a_range_may_be_at_either_end_of_time(app: Duly, start: datetime, end: Any, step: Any) -> None:
+    await app.every("daily", cron("0 9 * * *", timezone=BRUSSELS), "daily")
+    await app.users.add(**a_user())
+    told = await app.forecast(start, end, step)
+    assert told.complete
+    assert ("daily" in told.by_type) == (start.year > 2)
+
+
+@pytest.mark.parametrize(
     ("asked", "problem"),
     [
         (lambda now: (now, now), "to: must be after"),

@@ -66,7 +66,7 @@ class StepRange(NamedTuple):
 
     def after(self, index: int) -> datetime:
         """The end of a step."""
-        return min(self.begin(index + 1), self.end)
+        return self.end if index + 1 >= self.many else self.begin(index + 1)
 
     def step_at(self, at: datetime) -> int:
         """The step that an instant is in."""

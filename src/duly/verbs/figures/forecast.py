@@ -120,7 +120,8 @@ async def _rows(
         if asked.end > now and any(row.repeating for row in found) and len(users) <= MOST_HEADS:
             users += await store.repeating_heads(window, asked.end, limit=MOST_HEADS + 1 - len(users))
         width *= store.window_s / min(max(time.monotonic() - began, store.window_s / 4), store.window_s * 4)
-        since, until = until, min(until + max(width, whole / MOST_WINDOWS), asked.end)
+        width = min(max(width, whole / MOST_WINDOWS), whole)
+        since, until = until, until + min(width, asked.end - until)
         if since < asked.end and enough():
             told = (
                 f"those until {write_instant(since)} were counted in {limit_s:g} s: ask for a range that ends by then"
