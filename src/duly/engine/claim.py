@@ -128,7 +128,9 @@ class Claims:
         """Emits ClaimMade, of a claim and the decisions about the heads that it has reserved; of these alone, if the
         claim left them waiting."""
         made, self._reserving = self._reserving, None
-        if made is not None:
+        if made is not None and not deciding_s:
+            self._signals.emit(made)
+        elif made is not None:
             self._signals.emit(ClaimMade([*made.events, *fired], made.transaction_s + deciding_s, made.query_s))
         elif deciding_s:
             self._signals.emit(ClaimMade(fired, deciding_s, None))

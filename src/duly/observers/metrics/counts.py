@@ -90,8 +90,11 @@ class EventCounts:
 
     def settled(self, attempts: Sequence[Settlement]) -> None:
         self.completed += [one.verdict.status for one in attempts].count(Status.COMPLETED)
-        first = [one.event for one in attempts if one.event.attempts == 0]
-        late = [(event.claimed - event.due).total_seconds() for event in first if event.claimed is not None]
+        late = [
+            (event.claimed - event.due).total_seconds()
+            for one in attempts
+            if (event := one.event).attempts == 0 and event.claimed is not None
+        ]
         if late and min(late) < 0:  # reserved events are claimed a little before their instant
             late = [max(0.0, span) for span in late]
         self.lateness.observe_all(late)
@@ -182,7 +185,8 @@ def by_pair(events: Sequence[Event], whose: Sequence[Of]) -> Iterable[tuple[tupl
     if not events:
         return ()
     type, lane = events[0].type, events[0].lane
-    if not [event for event in events if event.type != type or event.lane != lane]:
+    mixed = not lane.startswith(f"{HANDLER}:")  # the lane of a handler has one type, and a look at each string costs
+    if not [event for event in events if event.lane != lane or (mixed and event.type != type)]:
         return [((type, lane), whose)]
     found: dict[tuple[str, str], list[Of]] = {}
     for event, its in zip(events, whose, strict=True):
