@@ -6,7 +6,7 @@ LONG_AGO = "2000-01-01T00:00:00Z"
 
 
 class SchemaException(NamedTuple):
-    """A path among the errors of a problem document, and a body that shows the need for each operation."""
+    """A path among the errors of a problem document, and a body or query that shows the need for each operation."""
 
     path: str
     reason: str
@@ -59,6 +59,16 @@ SCHEMA_EXCEPTIONS = (
         "to",
         "it must be after from, and not ahead of the server's clock",
         {"backfill_schedule": {"from": LONG_AGO, "to": LONG_AGO}},
+    ),
+    SchemaException(
+        "to",
+        "it must be after from, and at most ten years after it",
+        {"forecast_events": {"from": LONG_AGO, "to": LONG_AGO}},
+    ),
+    SchemaException(
+        "step",
+        "it must not be shorter than a 2,000th of the range",
+        {"forecast_events": {"from": LONG_AGO, "to": "2001-02-01T00:00:00Z", "step": "1s"}},
     ),
     SchemaException(
         "limit",

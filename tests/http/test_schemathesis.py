@@ -61,7 +61,7 @@ PHASES = ("examples", "fuzzing", *(["coverage"] if THOROUGH else []))
 NOTHING = ("examples", "system")
 """What takes nothing has no examples."""
 
-TAGS = ("timers", "schedules", "users", "events", "targets", "system")
+TAGS = ("timers", "schedules", "users", "events", "targets", "forecast", "system")
 
 
 def about(document: dict[str, Any], tag: str) -> dict[str, Any]:
