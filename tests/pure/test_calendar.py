@@ -95,7 +95,7 @@ def test_the_users_own_delivery_time_wins_also_at_midnight() -> None:
         (Custom(yearly), "custom: its event type must return a rule or None, not <function"),
         (Custom(type(every("1d"))), "custom: "),
         (Custom(every("1d"), ValueError("no words")), "custom: its event type cannot use this user: ValueError: no"),
-        (Custom(every("1d"), None), "custom: its message must be text, not None"),
+        (Custom(every("1d"), None), "custom: its message must be text, and nothing was given"),
         (Custom(every("1d"), 7), "custom: its message must be text, not 7"),
         (Custom(every("1d"), "\ud800"), "custom: has text with half of a surrogate pair"),
         (Custom(every("1d"), object()), "custom: "),

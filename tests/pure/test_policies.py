@@ -149,7 +149,7 @@ def test_an_exclusion_that_is_no_day_is_refused_with_examples(written: str) -> N
 
 def test_without_the_package_holidays_are_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "holidays", None)
-    with pytest.raises(Invalid, match=r"pip install 'duly\[holidays\]'"):
+    with pytest.raises(Invalid, match=r"pip install '\.\[holidays\]' in a checkout of Duly"):
         read_policies({"exclude": ["holidays:BE"]}, None)
 
 
