@@ -1,2 +1,1 @@
 -- Nothing: SQLite's triggers lock no rows. Both stores have the same versions.
-SELECT 1;
