@@ -237,8 +237,12 @@ class Duly:
             return
         if transaction is None:
             await self._emit_never_served(asked)
-        else:
-            asking = asyncio.ensure_future(self._emit_never_served(asked))
+        elif self._opened and self._loop is not None:  # a caller's own connection may be used in another loop
+            self._loop.call_soon_threadsafe(self._ask_beside, asked)
+
+    def _ask_beside(self, lanes: Collection[str]) -> None:
+        if self._opened:
+            asking = asyncio.ensure_future(self._emit_never_served(lanes))
             self._asking.add(asking)
             asking.add_done_callback(self._asking.discard)
 

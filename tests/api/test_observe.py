@@ -80,6 +80,8 @@ async def test_a_timer_that_is_moved_or_unchanged_was_not_created(app: Duly) -> 
 
 
 async def test_nothing_is_told_of_a_transaction_that_may_be_undone(app: Duly) -> None:
+    """That nobody serves a type would be told: it does not depend on the transaction."""
+    answering(app)
     heard = ears(app)
     async with app.transaction() as tx:
         await app.at(START, "greet", transaction=tx)
