@@ -372,6 +372,24 @@ async def test_a_range_is_backfilled_oldest_first_beside_the_rule(app: Duly, clo
     assert (await app.schedules.backfill("daily", START - 3 * DAY, START)).existing == 3
 
 
+async def test_no_occurrence_is_backfilled_twice_without_a_label_whatever_the_ranges(
+    app: Duly, clock: ManualClock
+) -> None:
+    fired = ticks(app)
+    await app.schedules.put("daily", cron("0 9 * * *", timezone="Asia/Tokyo"), "digest")
+    await app.schedules.backfill("daily", START - 3 * DAY, START)
+    clock.advance(MINUTE)
+    until = START + MINUTE
+    told = await app.schedules.backfill("daily", START - 4 * DAY, until, dry_run=True)
+    assert (told.occurrences, told.existing) == ([START - 4 * DAY, START], 3), (
+        "a dry run leaves out what was backfilled"
+    )
+    done = await app.schedules.backfill("daily", START - 4 * DAY, until)
+    assert (done.label, done.occurrences, done.existing) == ("default", told.occurrences, 3)
+    await app.tick()
+    assert (len(fired), {event.scheduled for event in fired}) == (5, {START - n * DAY for n in range(5)})
+
+
 async def test_a_dry_run_of_a_backfill_tells_what_would_fire_and_fires_nothing(app: Duly) -> None:
     schedule = await app.schedules.put("daily", cron("0 9 * * *", timezone="Asia/Tokyo"), "digest")
     await app.schedules.backfill("daily", START - DAY, START, label="repair")

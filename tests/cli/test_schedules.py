@@ -384,8 +384,9 @@ def test_a_backfill_tells_its_label_and_what_existed(on: Shell) -> None:
     schedules(on, "put", "it", *DAILY)
     fill = ("backfill", "it", "--from", "2026-01-01", "--to", "2026-01-04")
     told = schedules(on, *fill)
-    assert told == "backfilled it: 3 events made  label 2026-01-01T00:00:00Z/2026-01-04T00:00:00Z\n"
-    assert schedules(on, *fill).startswith("backfilled it: 0 events made; 3 existed already  label ")
+    assert told == "backfilled it: 3 events made  label default\n"
+    again = "backfilled it: 0 events made; 3 existed already, and fire again with a new --label  label default\n"
+    assert schedules(on, *fill) == again
     more = json.loads(schedules(on, *fill[:-1], "2026-01-05", "--label", "again", "--limit", 4, "--json"))
     assert (more["label"], len(more["events"]), more["existing"]) == ("again", 4, 0)
 

@@ -218,8 +218,9 @@ class Schedules(Group):
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
-        instant of each occurrence. Occurrences that were filled before under the same label are not filled again. More
-        than *limit* occurrences are refused. With *dry_run*, nothing fires: the result has the occurrences that would.
+        instant of each occurrence. An occurrence that was filled before under the same label is not filled again; the
+        label is "default" unless one is given. More than *limit* occurrences are refused. With *dry_run*, nothing
+        fires: the result has the occurrences that would.
         """
         self._check(tenant)
         refuse_transaction(transaction)

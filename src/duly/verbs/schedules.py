@@ -41,6 +41,9 @@ from duly.verbs.schedule_imports import ScheduleImports
 MOST_BACKFILLED = 10_000
 """Events that one backfill may create, in one transaction."""
 
+DEFAULT_LABEL = "default"
+"""The label of backfills for which none is given, whatever their range: they fire each occurrence once."""
+
 MICROSECOND = timedelta(microseconds=1)
 UNCHANGED: Any = object()
 
@@ -290,12 +293,13 @@ class Schedules(ScheduleImports):
         by: str = "api",
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
-        instant of each occurrence. Occurrences that were filled before under the same label are not filled again. More
-        than *limit* occurrences are refused. With *dry_run*, nothing fires: the result has the occurrences that would.
-        They are computed in a thread, because some rules take long."""
+        instant of each occurrence. An occurrence that was filled before under the same label is not filled again; the
+        label is "default" unless one is given. More than *limit* occurrences are refused. With *dry_run*, nothing
+        fires: the result has the occurrences that would. They are computed in a thread, because some rules take long.
+        """
         self._check_range(start, end, limit, label)
         start, end = start.astimezone(UTC), end.astimezone(UTC)
-        label = label or f"{write_instant(start)}/{write_instant(end)}"
+        label = DEFAULT_LABEL if label is None else label
         async with self._within(transaction)._locked(name, tenant, head=False) as (tx, schedule, _):
             self._refuse_closed(schedule)
             now = await tx.now()

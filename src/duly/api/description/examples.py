@@ -162,7 +162,7 @@ FORECAST: dict[str, Any] = {
 }
 
 BACKFILLED: dict[str, Any] = {
-    "label": "2026-11-16T12:00:00Z",
+    "label": "default",
     "events": [_ID],
     "existing": 0,
     "occurrences": ["2026-11-16T08:00:00Z"],

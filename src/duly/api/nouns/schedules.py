@@ -307,8 +307,8 @@ async def skip_next(ask: ApiRequest) -> ApiResponse:
 async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
     """Backfill a past time range: fire each of its occurrences as an event of its own.
 
-    With the same label, no event is created twice. With `dry_run=true`, none is created at all: the answer has the
-    `occurrences` that would fire.
+    With the same label, which is `default` unless one is given, no occurrence is fired twice. With `dry_run=true`,
+    none is created at all: the answer has the `occurrences` that would fire.
     """
     kinds: dict[str, Kind] = {"from": read_instant, "to": read_instant, "limit": int, "label": str}
     said, problems = look_at_fields(ask.body, kinds, "from", "to")

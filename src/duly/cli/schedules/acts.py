@@ -133,8 +133,8 @@ def backfill(
     limit: Annotated[int, Parameter(help="Maximum number of events; a range with more is refused "
 "(default: 100)")] = 100,
     label: Annotated[
-        str | None, Parameter(help="Label: occurrences that a backfill with this label has created are not "
-"created again")
+        str | None, Parameter(help="Label: an occurrence that a backfill with this label has fired is not fired "
+"again; a new label fires it again (default: default)")
     ] = None,
     dry_run: Annotated[bool, Parameter(help="Show what would fire, and fire nothing")] = False,
     tenant: Tenant = "default",

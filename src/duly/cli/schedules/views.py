@@ -340,7 +340,7 @@ def resumed(result: Resumed, now: datetime) -> Text:
 def backfilled(name: str, result: Backfilled, zone: str, dry_run: bool) -> Text:
     """The result of a backfill; of a dry run also the occurrences, in the schedule's time zone as well."""
     made = counted(len(result.occurrences), "event")
-    existing = f"; {result.existing:,} existed already" if result.existing else ""
+    existing = f"; {result.existing:,} existed already, and fire again with a new --label" if result.existing else ""
     said = Text.assemble(
         "would backfill " if dry_run else "backfilled ",
         (readable(name), "bold"),
