@@ -134,6 +134,7 @@ STORES = ("sqlite", "postgres")
 TABLES = (
     "events",
     "schedules",
+    "templates",
     "journal",
     "users",
     "type_settings",

@@ -55,6 +55,7 @@ from duly.verbs.marks import reads
 from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
+from duly.verbs.templates import Templates
 from duly.verbs.users import Users
 from duly.verbs.workers import Workers
 from duly.wiring import (
@@ -129,6 +130,7 @@ class Duly:
             transaction_of=self.transaction_of,
         )
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
+        self.templates = Templates(self.store, self._channels, self.transaction_of)
         self.event_types = SettableEventTypes(types, self.store, self.transaction_of)
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels, self._handlers.lanes)
         self.event_types.plan_with(self.calendars)

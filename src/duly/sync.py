@@ -55,7 +55,16 @@ class Sync:
         "prune",
         "tick",
     )
-    GROUPS: ClassVar[tuple[str, ...]] = ("events", "schedules", "users", "event_types", "targets", "keys", "workers")
+    GROUPS: ClassVar[tuple[str, ...]] = (
+        "events",
+        "schedules",
+        "templates",
+        "users",
+        "event_types",
+        "targets",
+        "keys",
+        "workers",
+    )
 
     def __init__(self, duly: Asynchronous) -> None:
         self._duly = duly

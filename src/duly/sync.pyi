@@ -36,6 +36,7 @@ from duly.records.results import (
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.specs import Spec
 from duly.records.target import Known, Resealed, Target
+from duly.records.template import Template, TemplateSettings
 from duly.records.user import User, UserChanges, UserFields
 from duly.records.wire.answers import KnownType
 from duly.records.workers.worker import LaneInfo, WorkerInfo
@@ -136,14 +137,15 @@ class _Schedules:
     def put(
         self,
         name: str,
-        rule: Rule | dict[str, Any],
-        type: str,
+        rule: Rule | dict[str, Any] | None = None,
+        type: str | None = None,
         payload: Any = None,
         *,
+        template: str | None = None,
         timezone: str | None = None,
         tenant: str = "default",
         target: dict[str, Any] | None = None,
-        retry: Retry = ...,
+        retry: Retry | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -229,6 +231,26 @@ class _Schedules:
     ) -> builtins.list[ReplannedHead]:
         """Move events that have not started to where newer time zone data puts them; return the events that were, or
         with *dry_run* would be, moved."""
+
+class _Templates:
+    def put(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        expected: str | None = None,
+        transaction: Any = None,
+        **settings: Unpack[TemplateSettings],
+    ) -> Template:
+        """Create a template, or replace the one with this name: any part of what ``schedules.put`` takes."""
+    def get(self, name: str, *, tenant: str = "default") -> Template:
+        """A template of the tenant, or a built-in one."""
+    def list(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> builtins.list[Template]:
+        """The templates that are built in and those of the tenant, in the order of names."""
+    def delete(
+        self, name: str, *, tenant: str = "default", expected: str | None = None, transaction: Any = None
+    ) -> Template:
+        """Delete a template of the tenant; return what it was."""
 
 class _Users:
     def add(
@@ -439,14 +461,15 @@ class _ClientSchedules(_Schedules):
     def put(
         self,
         name: str,
-        rule: Rule | dict[str, Any],
-        type: str,
+        rule: Rule | dict[str, Any] | None = None,
+        type: str | None = None,
         payload: Any = None,
         *,
+        template: str | None = None,
         timezone: str | None = None,
         tenant: str | None = None,
         target: dict[str, Any] | None = None,
-        retry: Retry = ...,
+        retry: Retry | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -542,6 +565,28 @@ class _ClientSchedules(_Schedules):
         """Delete a schedule; return how many of its events were cancelled."""
     def replan(self, *, dry_run: bool = False, transaction: Any = None, by: str = "api") -> NoReturn:
         """Refused over HTTP: it would affect the schedules of all tenants."""
+
+class _ClientTemplates(_Templates):
+    def put(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        **settings: Unpack[TemplateSettings],
+    ) -> Template:
+        """Create a template, or replace the one with this name: any part of what ``schedules.put`` takes."""
+    def get(self, name: str, *, tenant: str | None = None) -> Template:
+        """A template of the tenant, or a built-in one."""
+    def list(self, *, tenant: str | None = None, limit: int = 100, after: str | None = None) -> builtins.list[Template]:
+        """The templates that are built in and those of the tenant, in the order of names."""
+    def all(self, *, tenant: str | None = None) -> Iterator[Template]:
+        """Every template, in the order of names."""
+    def delete(
+        self, name: str, *, tenant: str | None = None, expected: str | None = None, transaction: Any = None
+    ) -> Template:
+        """Delete a template of the tenant; return what it was."""
 
 class _ClientUsers(_Users):
     def add(
@@ -680,6 +725,8 @@ class Sync:
     @property
     def schedules(self) -> _Schedules: ...
     @property
+    def templates(self) -> _Templates: ...
+    @property
     def users(self) -> _Users: ...
     @property
     def event_types(self) -> _EventTypes: ...
@@ -748,6 +795,8 @@ class SyncClient(Sync):
     def events(self) -> _ClientEvents: ...
     @property
     def schedules(self) -> _ClientSchedules: ...
+    @property
+    def templates(self) -> _ClientTemplates: ...
     @property
     def users(self) -> _ClientUsers: ...
     @property

@@ -230,7 +230,7 @@ async def test_one_name_in_two_tenants_is_two_schedules(app: Duly) -> None:
 @pytest.mark.parametrize("rule", [None, "1h", {"daily": "1h"}, 7])
 async def test_a_bad_schedule_is_refused_with_all_its_problems(app: Duly, rule: Any) -> None:
     with pytest.raises(Invalid) as refused:
-        await app.every("", rule, "a\x00", object(), tenant=" ", target={"pigeon": 1}, retry=None)  # type: ignore[arg-type]
+        await app.every("", rule, "a\x00", object(), tenant=" ", target={"pigeon": 1}, retry=3)  # type: ignore[arg-type]
     paths = {problem.path for problem in refused.value.problems}
     assert paths == {"name", "rule", "type", "payload", "tenant", "target", "retry"}
     assert await app.events.find() == []

@@ -151,13 +151,14 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
                 else:
                     read.add(f"{group}.{name}")
     assert sorted(read) == [
-        "event_types.get", "event_types.names", "event_types.remove", "event_types.removed", "event_types.settings",
-        "events.by_key", "events.dead_letters", "events.find", "events.get", "events.history", "events.page",
-        "events.why", "keys.get", "keys.known", "keys.list", "keys.made_any", "keys.named", "keys.recognise",
-        "schedules.get", "schedules.history", "schedules.list", "schedules.preview",
-        "targets.destinations", "targets.list", "targets.signing_secret",
-        "users.ahead", "users.by_key", "users.events", "users.get", "users.history", "users.list",
-        "workers.lanes", "workers.list",
+        "event_types.get", "event_types.names", "event_types.remove", "event_types.removed",
+        "event_types.settings", "events.by_key", "events.count", "events.dead_letters", "events.find",
+        "events.get", "events.history", "events.page", "events.why", "keys.get", "keys.known", "keys.list",
+        "keys.made_any", "keys.named", "keys.recognise", "schedules.count", "schedules.get",
+        "schedules.history", "schedules.list", "schedules.preview", "targets.destinations", "targets.list",
+        "targets.signing_secret", "templates.get", "templates.list", "users.ahead", "users.by_key",
+        "users.count", "users.events", "users.get", "users.history", "users.list", "workers.lanes",
+        "workers.list",
     ]  # fmt: skip
     assert len(refused) > 30
 

@@ -10,7 +10,7 @@ import pytest
 from duly import Duly, Invalid, OfSeries, Retry, cron, every, once, yearly
 from duly.records.event import EVENT_JSON
 from duly.records.schedule import SCHEDULE_JSON
-from duly.records.wire.schedule_reader import FIELDS, READ_ONLY, read_schedule
+from duly.records.wire.schedule_reader import FIELDS, READ_ONLY, TAKEN, read_schedule
 from duly.testing import ManualClock
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -47,7 +47,7 @@ def plain(written: Any) -> Any:
     return json.loads(msgspec.json.encode(written))
 
 
-def problems(written: Any, **elsewhere: str) -> dict[str, str]:
+def problems(written: Any, **elsewhere: Any) -> dict[str, str]:
     with pytest.raises(Invalid) as refused:
         read_schedule(written, **elsewhere)
     return dict(refused.value.problems)
@@ -139,7 +139,7 @@ def test_every_problem_of_a_schedule_is_told_at_once_with_its_path() -> None:
         "rule.cron",
         "retry.base",
     ]
-    assert found["nam"] == f"is unknown; known: {', '.join(FIELDS)}"
+    assert found["nam"] == f"is unknown; known: {', '.join(TAKEN)}"
     assert found["name"] == "is missing"
 
 

@@ -16,7 +16,7 @@ from duly.client import Client
 from duly.verbs.marks import is_for_doors
 
 SOURCE = Path(duly.__file__).parents[1]
-GROUPS = ("", "events", "schedules", "users", "targets", "workers")
+GROUPS = ("", "events", "schedules", "templates", "users", "targets", "workers")
 
 NOT_OVER_HTTP = {
     "on", "schedule", "check", "observe", "run", "prune", "tick", "stop", "transaction",
@@ -25,7 +25,7 @@ NOT_OVER_HTTP = {
 }  # fmt: skip
 """These raise Misuse, which says what to do instead."""
 
-ONLY_OF_CLIENTS = {"events.all", "schedules.all", "users.all", "targets.all"}
+ONLY_OF_CLIENTS = {"events.all", "schedules.all", "users.all", "targets.all", "templates.all"}
 """Iterate over everything, page by page."""
 
 MORE_ARGUMENTS = {"schedules.trigger": {"wait"}}
@@ -33,7 +33,7 @@ MORE_ARGUMENTS = {"schedules.trigger": {"wait"}}
 WITHIN = {
     "absent", "calendars", "channels", "database_path", "destination_cache", "event_types", "events", "foreign", "keys",
     "lend", "loop", "now", "one_writer", "orphans", "routes", "schedules", "settings", "signals", "store", "sync",
-    "targets", "transaction_of", "users", "worker", "workers",
+    "targets", "templates", "transaction_of", "users", "worker", "workers",
     "requests", "by_hand", "metrics", "rebound", "serve_commands",
 }  # fmt: skip
 """No verbs: groups of them, and what other parts of Duly look at."""

@@ -14,8 +14,9 @@ class SchemaException(NamedTuple):
 
 
 def _schedule(**more: Any) -> dict[str, Any]:
-    """Ways to ask for a schedule: a new one, and a change of one that fires at nine every day."""
-    return {"put_schedule": {"type": "x", "rule": {"cron": "0 9 * * *"}, **more}, "change_schedule": more}
+    """Ways to ask for a schedule: a new one, a change of one that fires at nine every day, and a template."""
+    new = {"type": "x", "rule": {"cron": "0 9 * * *"}, **more}
+    return {"put_schedule": new, "change_schedule": more, "put_template": more}
 
 
 _DAILY = {"cron": "0 9 * * *"}
@@ -44,6 +45,16 @@ SCHEMA_EXCEPTIONS = (
         "rule",
         "it must fire some day, within its bounds and beside its days of rest",
         {**_schedule(**_NEVER), "preview_rule": _NEVER},
+    ),
+    SchemaException(
+        "template",
+        "it must exist",
+        {"put_schedule": {"template": "nothing"}},
+    ),
+    SchemaException(
+        "type",
+        "a template need not have it",
+        {"put_schedule": {"template": "hourly"}},
     ),
     SchemaException(
         "depends_on.schedule",

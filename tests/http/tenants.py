@@ -11,7 +11,17 @@ from tests.make import a_user
 from tests.stores.rows import spelled
 
 SECRET_KEY = "a key of at least thirty-two characters"
-OWNED = ("events", "schedules", "users", "type_settings", "targets", "destinations", "api_keys", "requests")
+OWNED = (
+    "events",
+    "schedules",
+    "users",
+    "type_settings",
+    "templates",
+    "targets",
+    "destinations",
+    "api_keys",
+    "requests",
+)
 
 
 @dataclass(frozen=True)
@@ -27,10 +37,12 @@ class Tenant:
     user: str
     user_key: str
     target: str
+    template: str
 
     def path(self, template: str) -> str:
         """An address of the API, filled with what this tenant has."""
         named = {"timers": self.timer, "schedules": self.schedule, "targets": self.target, "users": self.user}
+        named["templates"] = self.template
         subject = template.split("/")[2]
         event = self.letter if template.endswith(("replay", "discard")) else self.event
         id = event if subject == "events" else self.user
@@ -78,8 +90,11 @@ async def settle(app: Duly, name: str) -> Tenant:
         target=webhook(target=target.name),
         **own,
     )
+    template = await app.templates.put(f"{name}-template", type="report", payload={"secret": secret}, **own)
     assert timer.key is not None
-    return Tenant(name, keys, timer.key, event.id, letter.id, schedule.name, user.id, f"{name}-user", target.name)
+    return Tenant(
+        name, keys, timer.key, event.id, letter.id, schedule.name, user.id, f"{name}-user", target.name, template.name
+    )
 
 
 async def rows_of(app: Duly, tenant: Tenant) -> dict[str, list[Any]]:

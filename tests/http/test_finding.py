@@ -101,8 +101,10 @@ async def test_users_are_found_by_name_key_and_zone(http: Caller) -> None:
 
 
 async def test_each_template_that_is_listed_is_a_rule(http: Caller) -> None:
-    found = (await get(http, "/v1/templates"))["templates"]
-    assert {"name": "hourly", "cron": "0 * * * *", "meaning": "every hour, on the hour"} in found
-    for one in found:
-        made = await http.put(f"/v1/schedules/{one['name']}", {"type": "x", "rule": {"template": one["name"]}})
-        assert made["rule"]["cron"] == one["cron"]
+    found = {one["name"]: one for one in (await get(http, "/v1/templates"))["templates"]}
+    assert found["hourly"]["settings"] == {"rule": {"cron": "0 * * * *"}}
+    assert (found["hourly"]["built_in"], found["hourly"]["meaning"]) == (True, "every hour, on the hour")
+    for name, one in found.items():
+        for body in ({"rule": {"template": name}}, {"template": name}):
+            made = await http.put(f"/v1/schedules/{name}", {"type": "x", **body})
+            assert made["rule"]["cron"] == one["settings"]["rule"]["cron"]

@@ -18,7 +18,7 @@ from tests.http.describing import Described, Description
 from tests.http.tenants import SECRET_KEY, Tenant, marker, rows_of, settle
 
 OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json"}
-CREATING = {"put_timer", "put_schedule", "put_target"}
+CREATING = {"put_timer", "put_schedule", "put_target", "put_template"}
 """What these name need not be there: the name of another tenant's is free to everybody."""
 
 MARKER = marker("rival")
@@ -50,7 +50,9 @@ async def stranger(http: Caller, rival: Tenant) -> Tenant:
     for scope in ("read", "admin"):
         made = await http.app.keys.create(scope, scope=scope, tenant="stranger", all_tenants=True)
         keys[f"{scope} of all"] = made.secret
-    return Tenant("stranger", keys, "nothing", "nothing", "nothing", "nothing", "nobody", "nobody", "nowhere")
+    return Tenant(
+        "stranger", keys, "nothing", "nothing", "nothing", "nothing", "nobody", "nobody", "nowhere", "nothing"
+    )
 
 
 def methods_of(route: OperationRoute) -> set[str]:
@@ -126,7 +128,9 @@ def _without_use(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
 async def test_what_belongs_to_another_tenant_is_not_found(http: Caller, rival: Tenant, stranger: Tenant) -> None:
     before = await rows_of(http.app, rival)
     no_event, no_user = "019a8f2e-6c00-7abc-8def-0123456789ab", "019a8f2e-6c00-7abc-8def-0123456789ac"
-    nobodys = Tenant("nobody", {}, "no-timer", no_event, no_event, "no-schedule", no_user, "no-user", "no-target")
+    nobodys = Tenant(
+        "nobody", {}, "no-timer", no_event, no_event, "no-schedule", no_user, "no-user", "no-target", "no-template"
+    )
     for operation in sorted(routes(http), key=lambda one: one.said["operationId"] in CREATING):
         if "{" not in operation.path or "{type}" in operation.path:  # event types are everybody's
             continue
@@ -134,7 +138,7 @@ async def test_what_belongs_to_another_tenant_is_not_found(http: Caller, rival: 
         for whose in (rival, nobodys):
             answer = await ask(http, operation, whose.path(operation.path), authorization=stranger.key())
             assert MARKER not in answer.text, operation
-            named = (whose.timer, whose.event, whose.letter, whose.schedule, whose.user, whose.target)
+            named = (whose.timer, whose.event, whose.letter, whose.schedule, whose.user, whose.target, whose.template)
             told = answer.json() | {"request_id": ""}
             answers.append((answer.status_code, re.sub("|".join(map(re.escape, named)), "IT", str(told))))
         if operation.said["operationId"] in CREATING:
@@ -151,6 +155,9 @@ async def test_lists_and_counts_have_nothing_of_other_tenants(http: Caller, riva
         listed = path.rpartition("/")[2]
         ends = {"next_cursor": None} | ({"next_after": None} if listed == "events" else {})
         assert page == {listed: [], **ends}
+    templates = (await http.get("/v1/templates", authorization=stranger.key()))["templates"]
+    assert templates
+    assert all(one["built_in"] for one in templates)
     letters = await http.get("/v1/dead-letters", authorization=stranger.key())
     assert letters == {"dead_letters": 0, "kinds": []}
     for act in ("replay", "discard"):

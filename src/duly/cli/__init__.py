@@ -26,6 +26,7 @@ from duly.cli.processes import serve, timer_service, worker
 from duly.cli.retention import commands as retention_commands
 from duly.cli.schedules import commands as schedule_commands
 from duly.cli.targets import commands as target_commands
+from duly.cli.templates import commands as template_commands
 from duly.cli.users import commands as user_commands
 from duly.cli.workers import commands as worker_commands
 from duly.errors import BadSetting, DulyError, Invalid, Misuse, StoreError
@@ -54,6 +55,7 @@ SUBJECTS = (
     at,
     event_commands,
     schedule_commands,
+    template_commands,
     user_commands,
     event_type_commands,
     target_commands,

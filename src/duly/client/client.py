@@ -17,6 +17,7 @@ from duly.client.group import check_tenant, said
 from duly.client.refusals import here_only, refuse_transaction
 from duly.client.schedules import Schedules
 from duly.client.targets import Targets
+from duly.client.templates import Templates
 from duly.client.users import Users
 from duly.client.workers import Workers
 from duly.client.writing import ANY_CHANNEL, instant, timer_body
@@ -98,6 +99,7 @@ class Client:
         self._sync: SyncClient | None = None
         self.events = Events(self._connection)
         self.schedules = Schedules(self._connection)
+        self.templates = Templates(self._connection)
         self.users = Users(self._connection)
         self.targets = Targets(self._connection)
         self.event_types = EventTypes(self._connection)

@@ -12,9 +12,9 @@ from duly.client.connection import place
 from duly.client.group import Group, said
 from duly.client.paging import all_pages, count_of, up_to, whole_history
 from duly.client.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.writing import instant, preview_body, schedule_body
+from duly.client.writing import instant, preview_body
 from duly.decide.checks import name_problems, write_json
-from duly.decide.retry import DEFAULT, Retry
+from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview, never
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
@@ -24,6 +24,7 @@ from duly.records.history import Entry
 from duly.records.results import Backfilled, Resumed
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
 from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
+from duly.records.wire.schedule_writer import schedule_body
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.verbs.schedules import UNCHANGED
@@ -59,14 +60,15 @@ class Schedules(Group):
     async def put(
         self,
         name: str,
-        rule: Rule | dict[str, Any],
-        type: str,
+        rule: Rule | dict[str, Any] | None = None,
+        type: str | None = None,
         payload: Any = None,
         *,
+        template: str | None = None,
         timezone: str | None = None,
         tenant: str | None = None,
         target: dict[str, Any] | None = None,
-        retry: Retry = DEFAULT,
+        retry: Retry | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -76,14 +78,25 @@ class Schedules(Group):
         """Create a schedule, or replace the one with this name.
 
         An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused.
-        With *expected*, raises Stale unless the schedule still has that tag.
+        With *expected*, raises Stale unless the schedule still has that tag. What is not given, or None, is copied from
+        the *template*; later changes of the template change no schedule.
         """
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
         if problems := name_problems("name", name):
             raise Invalid(problems)
-        body = schedule_body(rule, type, payload, timezone, target, retry, enabled, policies)
+        given = {
+            "rule": rule,
+            "type": type,
+            "payload": payload,
+            "template": template,
+            "timezone": timezone,
+            "target": target,
+            "retry": retry,
+            "enabled": enabled,
+        }
+        body = schedule_body(given, policies, partial=template is not None)
         return await self._connection.ask(
             "PUT", place("schedules", name), body, reads=PutScheduleReader(), once=True, headers=if_match(expected)
         )

@@ -31,7 +31,7 @@ MAX_PAYLOAD = 1024 * 1024
 MAX_DEPTH = 100
 """Levels of nesting in JSON."""
 
-LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "correlation_id": 500}
+LONGEST = {"type": 200, "key": 500, "tenant": 100, "name": 200, "template": 200, "correlation_id": 500}
 """The most characters of each kind of name."""
 
 MAX_ATTEMPTS = 1000

@@ -12,6 +12,7 @@ from duly.records.event import Event, HoldKind, NewEvent
 from duly.records.finding.counts import Count
 from duly.records.history import Entry
 from duly.records.schedule import Halt, HaltKind, Schedule
+from duly.records.template import Template
 from duly.rules.recurrence import Occurrence
 
 
@@ -193,7 +194,26 @@ class ReplanPort(Protocol):
         """Writes the due times of heads by this edition of the zone data."""
 
 
-class ScheduleTransaction(SchedulePort, ReplanPort, SeriesTransaction, DestinationReader, Protocol):
+class TemplatePort(Protocol):
+    """Reads, stores and deletes a tenant's own templates of schedules."""
+
+    async def template(self, tenant: str, name: str) -> Template | None:
+        """A template by name, not locked."""
+
+    async def lock_template(self, tenant: str, name: str) -> Template | None:
+        """A template by name, locked until the transaction ends."""
+
+    async def list_templates(self, tenant: str, *, after: str, limit: int, within: int | None = None) -> list[Template]:
+        """The templates of a tenant, ordered by name, after the name *after*. CutShort if they do not fit into *within*
+        bytes."""
+
+    async def put_template(self, template: Template) -> None:
+        """Inserts or replaces a template."""
+
+    async def delete_template(self, tenant: str, name: str) -> None: ...
+
+
+class ScheduleTransaction(SchedulePort, TemplatePort, ReplanPort, SeriesTransaction, DestinationReader, Protocol):
     """One transaction about a schedule and its events."""
 
 

@@ -1,5 +1,5 @@
-"""ETags of schedules and users: equal for equal content, and different otherwise. A caller shows one to prove which
-content its change is based on."""
+"""ETags of schedules, users and templates: equal for equal content, and different otherwise. A caller shows one to
+prove which content its change is based on."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from duly.errors import Stale
 
 if TYPE_CHECKING:
     from duly.records.schedule import Schedule
+    from duly.records.template import Template
     from duly.records.user import User
 
 OF_SCHEDULES = (
@@ -24,12 +25,20 @@ OF_USERS = (
 """The fields of a user that people can edit, and the user's owner."""
 
 
+OF_TEMPLATES = "tenant name settings_json".split()
+"""The fields of a template that people can edit, and its owner."""
+
+
 def schedule_tag(schedule: "Schedule") -> str:
     return _tag(schedule, OF_SCHEDULES)
 
 
 def user_tag(user: "User") -> str:
     return _tag(user, OF_USERS)
+
+
+def template_tag(template: "Template") -> str:
+    return _tag(template, OF_TEMPLATES)
 
 
 def check_tag(what: str, found: str, expected: str | None) -> None:

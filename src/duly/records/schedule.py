@@ -25,10 +25,11 @@ from duly.rules.zones import zone_warning
 class ScheduleOptions(PolicyOptions, total=False):
     """The options of ``schedules.put`` besides a name, a rule, a type and a payload."""
 
+    template: str | None
     timezone: str | None
     tenant: str
     target: dict[str, Any] | None
-    retry: Retry
+    retry: Retry | None
     enabled: bool | None
     expected: str | None
     transaction: Any

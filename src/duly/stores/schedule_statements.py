@@ -11,7 +11,8 @@ from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports import Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, HoldKind, NewEvent, Status, user_of
 from duly.records.schedule import Halt, HaltKind, Schedule
-from duly.stores.columns.lists import CARRY, PLANT, PUT_SCHEDULE, REPLAN, RESHAPE
+from duly.records.template import Template
+from duly.stores.columns.lists import CARRY, PLANT, PUT_SCHEDULE, PUT_TEMPLATE, REPLAN, RESHAPE
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
 BATCH_ROWS = 5_000
@@ -37,6 +38,28 @@ class ScheduleQueries(QueryBase):
     ) -> list[Schedule]:
         bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit, WITHIN: within}
         return each(self._shown, await self.ask("shown_schedules", tenant=tenant, **bounds))
+
+    # -- templates
+
+    async def template(self, tenant: str, name: str) -> Template | None:
+        rows = await self.ask("template", tenant=tenant, template=name)
+        return self.readers.template.read(rows[0]) if rows else None
+
+    async def lock_template(self, tenant: str, name: str) -> Template | None:
+        rows = await self.ask("lock_template", tenant=tenant, template=name)
+        return self.readers.template.read(rows[0]) if rows else None
+
+    async def list_templates(self, tenant: str, *, after: str, limit: int, within: int | None = None) -> list[Template]:
+        bounds: dict[str, Any] = {"after_name": after, "limit": limit, WITHIN: within}
+        return each(self.readers.template.read, await self.ask("list_templates", tenant=tenant, **bounds))
+
+    async def put_template(self, template: Template) -> None:
+        await self.ask("put_template", self.batch(PUT_TEMPLATE, [template]))
+
+    async def delete_template(self, tenant: str, name: str) -> None:
+        await self.ask("delete_template", tenant=tenant, template=name)
+
+    # -- schedules that an error has halted, that code declares, or that were imported
 
     async def halted(self, kind: HaltKind, *, limit: int) -> list[Schedule]:
         return [self.readers.schedule.read(row) for row in await self.ask("halted", kind=kind.value, limit=limit)]

@@ -21,6 +21,7 @@ from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.engine.series.put_schedule import MOST_TRIES, ScheduleDraft, put_schedule
 from duly.engine.series.replan import replan
 from duly.engine.series.rule_threads import evaluated
+from duly.engine.series.templates import filled_in
 from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ids import new_id
 from duly.ports import PAGE_BYTES, ListPage, ScheduleStore, ScheduleTransaction, page_of
@@ -37,6 +38,7 @@ from duly.values.instants import due_problems, write_instant
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
 from duly.verbs.schedule_imports import ScheduleImports
+from duly.verbs.templates import find_template
 
 MOST_BACKFILLED = 10_000
 """Events that one backfill may create, in one transaction."""
@@ -64,14 +66,15 @@ class Schedules(ScheduleImports):
     async def put(
         self,
         name: str,
-        rule: Rule | dict[str, Any],
-        type: str,
+        rule: Rule | dict[str, Any] | None = None,
+        type: str | None = None,
         payload: Any = None,
         *,
+        template: str | None = None,
         timezone: str | None = None,
         tenant: str = "default",
         target: dict[str, Any] | None = None,
-        retry: Retry = DEFAULT,
+        retry: Retry | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -81,22 +84,28 @@ class Schedules(ScheduleImports):
         """Create a schedule, or replace the one with this name.
 
         An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused.
-        With *expected*, raises Stale unless the schedule still has that tag.
+        With *expected*, raises Stale unless the schedule still has that tag. What is not given, or None, is copied from
+        the *template*; later changes of the template change no schedule.
         """
-        draft = ScheduleDraft(
-            name=name,
-            rule=rule,
-            type=type,
-            payload=payload,
-            tenant=tenant,
-            target=target,
-            retry=retry,
-            timezone=timezone,
-            policies=policies,
-            enabled=enabled,
-            expected=expected,
-        )
-        return await put_schedule(self._store, draft, self._channels, self._transaction_of(transaction), storable(by))
+        given = {
+            "rule": rule,
+            "type": type,
+            "payload": payload,
+            "target": target,
+            "retry": retry,
+            "timezone": timezone,
+            "enabled": enabled,
+        }
+        within = self._transaction_of(transaction)
+        fields: dict[str, Any] = {**given, "policies": policies}
+        if template is not None:
+            found = await find_template(within or self._store, template, tenant)
+            over_http = via_of(self._channels) is not None
+            fields = filled_in(given, policies, found, over_http=over_http)
+        if fields.get("retry") is None:
+            fields["retry"] = DEFAULT
+        draft = ScheduleDraft(name=name, tenant=tenant, expected=expected, **fields)
+        return await put_schedule(self._store, draft, self._channels, within, storable(by))
 
     @reads
     async def get(self, name: str, *, tenant: str = "default") -> Schedule:

@@ -23,6 +23,7 @@ from duly.verbs.figures.forecast import LIMITS_OVER_HTTP, forecast
 from duly.verbs.requests import Requests
 from duly.verbs.schedules import Schedules
 from duly.verbs.targets import Targets
+from duly.verbs.templates import Templates
 from duly.verbs.transactions import no_transaction
 from duly.verbs.users import Users
 from duly.verbs.workers import Workers
@@ -52,6 +53,10 @@ class Tenancy:
     @cached_property
     def schedules(self) -> Schedules:
         return Schedules(self._store, self.channels, no_transaction)
+
+    @cached_property
+    def templates(self) -> Templates:
+        return Templates(self._store, self.channels, no_transaction)
 
     @cached_property
     def users(self) -> Users:

@@ -283,8 +283,14 @@ def page(name: str, item: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {name: [item], "next_cursor": None, **more}
 
 
-TEMPLATES = {
-    "templates": [{"name": "weekday-mornings", "cron": "0 9 * * MON-FRI", "meaning": "Monday to Friday at 9:00"}]
+TEMPLATE = {
+    "name": "morning-report",
+    "tenant": "default",
+    "settings": {"type": "report", "rule": {"cron": "0 9 * * MON-FRI"}, "timezone": "Europe/Brussels"},
+    "created_at": "2026-11-19T06:00:00Z",
+    "updated_at": "2026-11-19T06:00:00Z",
+    "built_in": False,
+    "meaning": None,
 }
 
 AT_WORK = {

@@ -42,6 +42,7 @@ from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON
 from duly.records.event import TIMER_SPANS
 from duly.records.finding.sorting import NEWEST, SORTS
 from duly.records.schedule import SCHEDULE_JSON
+from duly.records.wire.schedule_reader import SETTINGS
 from duly.rules.yearly import LEAPS
 
 _retry: Mapping[str, Schema] = {
@@ -65,6 +66,12 @@ _schedule: Mapping[str, Schema] = {
     "retry": retry,
     "enabled": {"type": "boolean"},
 }
+
+template: Schema = name("name", description="A template, built in or your own; what the body has not is copied from it")
+_BY_ITSELF_OR_BY_TEMPLATE = [
+    {"properties": {"type": {"type": "string"}, "rule": {"type": "object"}}, "required": ["type", "rule"]},
+    {"properties": {"template": {"type": "string"}}, "required": ["template"]},
+]
 
 _PARTLY = {**policy_changes, "retry": taken(each_maybe(_retry), description=_HOW_OFTEN)}
 """Objects of which a change may set single fields; null resets a field to its default."""
@@ -175,7 +182,10 @@ SCHEMAS: Mapping[str, Schema] = {
     "Discard": taken(
         {"filter": ref("Filter"), **each_maybe({"reason": reason, "limit": whole(1), "cursor": given_cursor})}, "filter"
     ),
-    "NewSchedule": taken({**each_maybe(_schedule), "type": name("type"), "rule": rule, **_ignored}, "type", "rule"),
+    "NewSchedule": taken(
+        {**each_maybe(_schedule), "template": maybe(template), **_ignored}, anyOf=_BY_ITSELF_OR_BY_TEMPLATE
+    ),
+    "NewTemplate": taken({field: maybe(_schedule[field]) for field in SETTINGS}),
     "ScheduleChanges": taken(
         {**each_maybe({**_schedule, **_PARTLY, "type": name("type")}), "type": name("type"), "rule": rule, **_ignored}
     ),

@@ -137,6 +137,8 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
     """
     if not isinstance(ask.body, dict):
         raise Invalid([Problem("schedule", "expected an object with the fields that change")])
+    if "template" in ask.body:
+        raise Invalid([Problem("template", "fills in a whole schedule: it can only be given with PUT")])
     for _ in range(MOST_TRIES):
         there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
         tag = schedule_tag(there)

@@ -23,7 +23,11 @@ def unheeded(request: Request, heeds_if_match: bool) -> list[Problem]:
     """Problems for conditional headers that this operation does not support: a client that sends one relies on it."""
     known = {"If-Match"} if heeds_if_match else set()
     return [
-        Problem(name, "is not supported here, only for PUT, PATCH and DELETE of schedules and users: remove the header")
+        Problem(
+            name,
+            "is not supported here, only for PUT, PATCH and DELETE of schedules, users and templates: remove the "
+            "header",
+        )
         for name in CONDITIONS
         if name not in known and name in request.headers
     ]

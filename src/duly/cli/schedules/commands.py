@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from duly.cli.columns import Columns, check_columns, in_chosen_columns
-from duly.cli.events.views import empty_table
 from duly.cli.instants import resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.lists.counting import Counting, tell_count
@@ -29,7 +28,6 @@ from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.records.specs import OfSeries
 from duly.records.wire.schedule_reader import read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
-from duly.rules.templates import TEMPLATES
 
 schedules = App(name="schedules", help="List, create, pause, trigger, backfill or delete schedules.")
 
@@ -246,17 +244,3 @@ async def _replan(dry_run: bool, invocation: Invocation) -> None:
     else:
         screen().print(replanned_table(moved))
         screen().print(f"{counted(len(moved), 'event')} {'would move' if dry_run else 'moved'}")
-
-
-@schedules.command(sort_key=21)
-def templates(*, invocation: Hidden) -> None:
-    """List the templates for --template: common rules with names."""
-    if invocation.json:
-        print_json({"templates": [{"name": name, **one._asdict()} for name, one in TEMPLATES.items()]})
-        return
-    drawn = empty_table()
-    for title in ("NAME", "CRON", "MEANING"):
-        drawn.add_column(title, no_wrap=title != "MEANING")
-    for name, one in TEMPLATES.items():
-        drawn.add_row(name, one.cron, one.meaning)
-    screen().print(drawn)

@@ -1,6 +1,6 @@
 """Options of the command line for schedules, and their JSON."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -11,6 +11,7 @@ from duly.duly import Duly
 from duly.errors import Misuse
 from duly.rules.policies import SPANS
 from duly.rules.recurrence import DEFAULT_ZONE
+from duly.rules.templates import TEMPLATES
 
 KINDS = {"cron": "cron", "every": "every", "rrule": "rrule", "yearly": "yearly", "once": "at", "template": "template"}
 """The options that are rules, and the names of their rules in JSON."""
@@ -39,7 +40,7 @@ class RuleOptions:
         Parameter(help="One time: an instant, a local time in --timezone, or a delay such as +2h", metavar="WHEN"),
     ] = None
     template: Annotated[
-        str | None, Parameter(help="Name of a template; `duly schedules templates` lists them", metavar="NAME")
+        str | None, Parameter(help="Name of a template; `duly templates list` shows them", metavar="NAME")
     ] = None
     at: Annotated[str | None, Parameter(help="With --yearly: local time (default: 09:00)", metavar="HH:MM")] = None
     leap: Annotated[
@@ -54,6 +55,17 @@ class RuleOptions:
     def kinds(self) -> list[str]:
         """The rules that were given; valid options have exactly one."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]
+
+    @property
+    def says_when(self) -> bool:
+        """Whether there is a rule, or a detail of one."""
+        return bool(self.kinds) or any(one is not None for one in (self.at, self.leap, self.anchor))
+
+    def own_template(self) -> tuple[str | None, "RuleOptions"]:
+        """The name of a template that is not built in, which is more than a rule, and the other options."""
+        if self.template is None or self.template in TEMPLATES:
+            return None, self
+        return self.template, replace(self, template=None)
 
     async def rule(self, duly: Duly) -> dict[str, Any]:
         if len(self.kinds) != 1:

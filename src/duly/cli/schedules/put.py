@@ -94,12 +94,13 @@ async def _put(name: str | None, options: Options, tenant: str | None, invocatio
     what, when, aimed, bounds, delivery = options
     if name is None:
         raise Misuse("give the name of the schedule, or --file")
-    if what.type is None:
+    own, when = when.own_template()
+    if what.type is None and own is None:
         raise Misuse("the event type is missing: give --type, as in --type report.weekly")
-    written = {"name": name, **what.fields(), **delivery.policies()}
+    options = (what, when, aimed, bounds, delivery)
     async with invocation.duly() as duly:
-        written |= {"rule": await when.rule(duly), "timezone": when.timezone, **await bounds.policies(duly)}
-        written["target"] = await aimed.spec(duly, tenant or DEFAULT_TENANT)
+        settings = await settings_of(duly, options, tenant or DEFAULT_TENANT, partial=own is not None)
+        written = {"name": name, "template": own, **settings}
         done = await put_one(duly, read_schedule(written, tenant=tenant))
         await warn_of_unserved(duly, [done.schedule])
         now = await duly.now()
@@ -108,6 +109,15 @@ async def _put(name: str | None, options: Options, tenant: str | None, invocatio
     else:
         screen().print(put_line(done.schedule, done.change, now), soft_wrap=True)
     return 0
+
+
+async def settings_of(duly: Duly, options: Options, tenant: str, *, partial: bool) -> dict[str, Any]:
+    """The fields of a schedule or, if *partial*, of a template or for one: then the rule may be missing."""
+    what, when, aimed, bounds, delivery = options
+    written = {**what.fields(), **delivery.policies(), "timezone": when.timezone, **await bounds.policies(duly)}
+    if not partial or when.says_when:
+        written["rule"] = await when.rule(duly)
+    return {**written, "target": await aimed.spec(duly, tenant)}
 
 
 async def warn_of_unserved(duly: Duly, schedules: Iterable[Schedule]) -> None:

@@ -58,6 +58,7 @@ class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool | None = None  # None: unchanged
     origin: str | None = None
     expected: str | None = None  # the ETag of the schedule to replace; None: create, or replace any version
+    via: str | None = None  # how the target was put, if a template has it
 
 
 class CheckedDraft(NamedTuple):
@@ -97,7 +98,7 @@ def _not_overtaken(stored: Schedule | None) -> Schedule:
 async def _put(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedule | None:
     """Stores a checked draft; None when a concurrent change came first, and it should be tried again."""
     known = await tx.schedule_named(asked.schedule.tenant, asked.schedule.name)
-    await _check_target(tx, asked.schedule)
+    await check_target(tx, asked.schedule)
     await _check_dependency(tx, asked.schedule)
     return await (_create(tx, asked, by) if known is None else _replace(tx, asked, known, by))
 
@@ -115,7 +116,7 @@ async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Sche
     schedule = msgspec.structs.replace(
         asked.schedule, rule_json=write(rule), enabled=enabled, paused_since=None if enabled else now
     )
-    first = await evaluated(_first_of_all, schedule, now)
+    first = await evaluated(first_of_all, schedule, now)
     if not await tx.put_schedule(schedule):
         return None  # created by a concurrent call: the next try replaces it
     await tx.note([(schedule.id, "created", None)], by)
@@ -266,7 +267,7 @@ def _first(schedule: Schedule, after: datetime) -> Occurrence | None:
     return first
 
 
-def _first_of_all(schedule: Schedule, now: datetime) -> Occurrence | None:
+def first_of_all(schedule: Schedule, now: datetime) -> Occurrence | None:
     """The first occurrence of a new schedule. A schedule without future occurrences is refused, unless code declares
     it: that program must still start next year."""
     first = _first(schedule, now)
@@ -289,7 +290,7 @@ def _never(schedule: Schedule) -> bool:
         return True
 
 
-async def _check_target(tx: ScheduleTransaction, schedule: Schedule) -> None:
+async def check_target(tx: ScheduleTransaction, schedule: Schedule) -> None:
     """Raises Invalid unless the schedule's stored target exists."""
     found = named(schedule.target)
     if found is not None and await missing(tx, [(schedule.tenant, found[1])]):
@@ -385,7 +386,7 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
         target_json=None if draft.target is None else str(target),
         retry_json=retry_text(draft.retry),
         origin=draft.origin,
-        via=via_of(channels),
+        via=draft.via or via_of(channels),
     )
     return CheckedDraft(schedule, rule, draft.enabled, draft.expected)
 

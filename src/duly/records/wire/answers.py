@@ -120,20 +120,6 @@ class Occurrences(msgspec.Struct, frozen=True):
     complete: bool  # whether the list has as many as requested, or all there are
 
 
-class NamedTemplate(msgspec.Struct, frozen=True):
-    """A common rule with a name."""
-
-    name: str
-    cron: str
-    meaning: str
-
-
-class Templates(msgspec.Struct, frozen=True):
-    """The templates of rules."""
-
-    templates: list[NamedTemplate]
-
-
 EVENT_WITH_HISTORY = struct_with(
     "EventWithHistory",
     EVENT_JSON.struct,

@@ -15,23 +15,35 @@ from duly.rules.policies import SPANS, read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Rule
 from duly.values.durations import EXAMPLES as A_DURATION
 
-FIELDS = ("name", "tenant", "type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
+SETTINGS = ("type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
+"""The fields of a schedule that a template may set."""
+
+FIELDS = ("name", "tenant", *SETTINGS)
+TAKEN = (*FIELDS, "template")
+"""What a request for a schedule may have; a schedule that is shown has no template."""
 READ_ONLY = tuple(field for field in SCHEDULE_JSON.types if field not in FIELDS)
 """The fields of a schedule that nobody can set: they are ignored when it is read back."""
 
 
 def read_schedule(
-    written: Any, *, name: str | None = None, tenant: str | None = None, channels: Collection[str] | None = None
+    written: Any,
+    *,
+    name: str | None = None,
+    tenant: str | None = None,
+    channels: Collection[str] | None = None,
+    partial: bool = False,
 ) -> dict[str, Any]:
     """The arguments for ``duly.schedules.put``; raises Invalid with all problems. A *name* or *tenant* from elsewhere,
     such as the URL path, must not contradict the object's own. The verb checks the rest; if there are problems already,
-    the target is checked against *channels* here too."""
+    the target is checked against *channels* here too. Only a *partial* one, or one with a template, may lack a type and
+    a rule."""
     if not isinstance(written, Mapping):
-        raise Invalid([Problem("schedule", f"expected an object with {', '.join(FIELDS)}")])
-    given = {field: value for field, value in written.items() if field in FIELDS and value is not None}
+        raise Invalid([Problem("schedule", f"expected an object with {', '.join(TAKEN)}")])
+    given = {field: value for field, value in written.items() if field in TAKEN and value is not None}
     problems = _unknown(written) + _decide(given, "name", name) + _decide(given, "tenant", tenant)
-    problems += [Problem(field, "is missing") for field in ("name", "type", "rule") if field not in given]
-    for field in ("name", "type", "tenant"):
+    needed = ("name",) if partial or "template" in given else ("name", "type", "rule")
+    problems += [Problem(field, "is missing") for field in needed if field not in given]
+    for field in ("name", "type", "tenant", "template"):
         problems += name_problems(field, given[field]) if field in given else ()
     if not isinstance(given.get("enabled", True), bool):
         problems.append(Problem("enabled", f"must be true or false, not {given['enabled']!r:.50}"))
@@ -50,9 +62,29 @@ def read_schedule(
         problems += _problems(lambda: given.update(retry=_retry(given["retry"])))
     if problems:
         raise Invalid([*problems, *_left_to_find(given, channels)])
-    if isinstance(policies.get("dst"), dict):
+    if isinstance(policies.get("dst"), dict) and "rule" in given:
         policies["dst"] = _left_open(policies["dst"], parse_rule(given["rule"], zone))
     return given | policies
+
+
+def read_settings(written: Any, channels: Collection[str] | None = None) -> dict[str, Any]:
+    """The arguments for ``duly.templates.put``: any part of a schedule; raises Invalid with all problems."""
+    if not isinstance(written, Mapping):
+        raise Invalid([Problem("settings", f"expected an object with any of {', '.join(SETTINGS)}")])
+    problems = [
+        Problem(str(field)[:50], f"is no setting of a template; known: {', '.join(SETTINGS)}")
+        for field in written
+        if field not in SETTINGS
+    ]
+    read: dict[str, Any] = {}
+    known = {field: value for field, value in written.items() if field in SETTINGS}
+    try:
+        read = read_schedule(known, name="template", channels=channels, partial=True)
+    except Invalid as error:
+        problems += error.problems
+    if problems:
+        raise Invalid(problems)
+    return {field: value for field, value in read.items() if field != "name"}
 
 
 def editable(schedule: Schedule) -> dict[str, Any]:
@@ -71,9 +103,9 @@ def _left_to_find(given: Mapping[str, Any], channels: Collection[str] | None) ->
 
 def _unknown(written: Mapping[Any, Any]) -> list[Problem]:
     return [
-        Problem(str(field)[:50], f"is unknown; known: {', '.join(FIELDS)}")
+        Problem(str(field)[:50], f"is unknown; known: {', '.join(TAKEN)}")
         for field in written
-        if field not in FIELDS and field not in READ_ONLY
+        if field not in TAKEN and field not in READ_ONLY
     ]
 
 

@@ -18,6 +18,7 @@ from duly.records.event import Event, NewEvent, Status
 from duly.records.history import Entry, FiredKey
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
+from duly.records.template import Template
 from duly.records.user import User
 from duly.records.workers.worker import WorkerInfo
 from duly.stores.columns.dialects import DIALECTS
@@ -113,6 +114,7 @@ PUT_TYPE_SETTINGS = Batch(without(columns_of(TypeSettings), "created", "updated"
 PUT_SCHEDULE = Batch(
     without(columns_of(Schedule), "created", "updated", "imported_from", "imported_as"), kept=("id", "tenant", "name")
 )
+PUT_TEMPLATE = Batch(without(columns_of(Template), "created", "updated"), kept=("tenant", "name"))
 PUT_TARGET = Batch(without(columns_of(Target), "created", "updated"), kept=("id", "tenant", "name"))
 ADD_KEY = Batch((*without(columns_of(ApiKey), "created"), Column("hash", "hash", ColumnKind.TEXT)))
 BEAT = Batch(without(columns_of(WorkerInfo), "started", "seen", "last_pass", "stopped"), kept=("name",))
@@ -129,6 +131,7 @@ BATCHES = {
     "users": USERS,
     "put_type_settings": PUT_TYPE_SETTINGS,
     "put_schedule": PUT_SCHEDULE,
+    "put_template": PUT_TEMPLATE,
     "put_target": PUT_TARGET,
     "add_key": ADD_KEY,
     "beat": BEAT,
@@ -142,6 +145,7 @@ LISTS = {
     "fired_key": columns_of(FiredKey),
     "entry": columns_of(Entry),
     "schedule": columns_of(Schedule),
+    "template": columns_of(Template),
     "user": columns_of(User),
     "type_settings": columns_of(TypeSettings),
     "target": columns_of(Target),

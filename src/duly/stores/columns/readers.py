@@ -19,6 +19,7 @@ from duly.records.event import Event
 from duly.records.history import Entry, FiredKey
 from duly.records.schedule import Schedule
 from duly.records.target import Known, Target
+from duly.records.template import Template
 from duly.records.user import User
 from duly.records.workers.worker import WorkerInfo
 from duly.stores.columns.dialects import ColumnSql
@@ -108,6 +109,7 @@ class RowReaders:
         self.fired_key = row_reader(FiredKey, sql)
         self.entry = row_reader(Entry, sql)
         self.schedule = row_reader(Schedule, sql)
+        self.template = row_reader(Template, sql)
         self.user = row_reader(User, sql)
         self.type_settings = row_reader(TypeSettings, sql)
         self.target = row_reader(Target, sql)

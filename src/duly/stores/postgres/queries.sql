@@ -980,3 +980,20 @@ LIMIT :limit OFFSET :skipped
 -- name: overview (read)
 SELECT lane, status, count(*), min(due) FROM duly.events WHERE ready IS NOT NULL OR held IS NOT NULL OR status = 'FAILED'
 GROUP BY lane, status ORDER BY lane, status
+
+-- name: template (read)
+SELECT {t.template} FROM duly.templates AS t WHERE tenant = :tenant AND name = :template
+
+-- name: lock_template
+SELECT {t.template} FROM duly.templates AS t WHERE tenant = :tenant AND name = :template FOR UPDATE
+
+-- name: list_templates (read)
+SELECT {t.template} FROM duly.templates AS t WHERE tenant = :tenant AND name > :after_name ORDER BY name LIMIT :limit
+
+-- name: put_template
+INSERT INTO duly.templates ({put_template columns}, created, updated)
+SELECT {put_template columns}, {now}, {now} FROM {put_template rows}
+ON CONFLICT (tenant, name) DO UPDATE SET {put_template from excluded}, updated = excluded.updated
+
+-- name: delete_template
+DELETE FROM duly.templates WHERE tenant = :tenant AND name = :template

@@ -689,3 +689,20 @@ LIMIT :limit OFFSET :skipped
 -- name: overview (read)
 SELECT lane, status, count(*), min(due) FROM events WHERE ready IS NOT NULL OR held IS NOT NULL OR status = 'FAILED'
 GROUP BY lane, status ORDER BY lane, status
+
+-- name: template (read)
+SELECT {template} FROM templates WHERE tenant = :tenant AND name = :template
+
+-- name: lock_template
+SELECT {template} FROM templates WHERE tenant = :tenant AND name = :template
+
+-- name: list_templates (read)
+SELECT {template} FROM templates WHERE tenant = :tenant AND name > :after_name ORDER BY name LIMIT :limit
+
+-- name: put_template
+INSERT INTO templates ({put_template columns}, created, updated)
+SELECT {put_template columns}, :now, :now FROM {put_template rows} WHERE true
+ON CONFLICT (tenant, name) DO UPDATE SET {put_template from excluded}, updated = excluded.updated
+
+-- name: delete_template
+DELETE FROM templates WHERE tenant = :tenant AND name = :template

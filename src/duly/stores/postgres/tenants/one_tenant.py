@@ -16,6 +16,7 @@ WHERE tenant <> 'default' AND revoked IS NULL AND (expires IS NULL OR expires > 
 UNION SELECT tenant FROM duly.schedules WHERE tenant <> 'default'
 UNION SELECT tenant FROM duly.users WHERE tenant <> 'default'
 UNION SELECT tenant FROM duly.targets WHERE tenant <> 'default'
+UNION SELECT tenant FROM duly.templates WHERE tenant <> 'default'
 UNION (SELECT tenant FROM duly.events WHERE tenant <> 'default' LIMIT $1)
 ORDER BY tenant LIMIT $1
 """

@@ -1,0 +1,1 @@
+"""``duly templates``: named settings of schedules."""
