@@ -154,6 +154,41 @@ def test_importing_the_same_file_again_changes_nothing(on: Shell) -> None:
     assert [entry["act"] for entry in history] == ["created"]
 
 
+def test_importing_again_without_a_zone_keeps_that_of_the_schedules(on: Shell) -> None:
+    on.write("crontab", "0 2 * * * report\nCRON_TZ=Asia/Tokyo\n0 9 * * * opens\n")
+    on("schedules", "import", "crontab", "--timezone", "Europe/Brussels")
+    told = on("schedules", "import", "crontab")
+    assert "2 unchanged" in told.out
+    assert told.err.endswith("1 line without a time zone: kept in Europe/Brussels, as at the last import\n")
+    on.write("crontab", "0 2 * * * report\n0 3 * * * other\nCRON_TZ=Asia/Tokyo\n0 9 * * * opens\n")
+    told = on("schedules", "import", "crontab")
+    assert "1 created, 2 unchanged" in told.out
+    assert "line 2 without a time zone: read as UTC: use --timezone for another zone\n" in told.err
+    on("schedules", "import", "crontab", "--timezone", "UTC")
+    assert sorted(one["timezone"] for one in listed(on).values()) == ["Asia/Tokyo", "UTC", "UTC"]
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("CRON_TZ=Asia/Tokyo\n0 2 * * * x\n", ""),
+        (
+            "0 2 * * * x\n",
+            "the file names no time zone, so its times are read as UTC: use --timezone for another zone\n",
+        ),
+        (
+            "TZ=Asia/Tokyo\n0 2 * * * x\n",
+            "the file names no time zone, so its times are read as UTC (TZ is for the commands, CRON_TZ for the "
+            "times): use --timezone for another zone\n",
+        ),
+    ],
+)
+def test_a_missing_time_zone_is_remarked_where_there_is_none(tab: Shell, text: str, remark: str) -> None:
+    tab.write("crontab", text)
+    told = tab("schedules", "import", "crontab")
+    assert [line for line in told.err.splitlines(keepends=True) if "time zone" in line] == ([remark] if remark else [])
+
+
 def test_a_line_with_another_time_changes_its_schedule(tab: Shell) -> None:
     tab("schedules", "import", "crontab")
     tab.write("crontab", CRONTAB.replace("0 3 * * *", "0 4 * * *"))

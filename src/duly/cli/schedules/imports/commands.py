@@ -16,9 +16,10 @@ from duly.cli.schedules.imports import views
 from duly.cli.schedules.imports.apply import ImportResult, Source, apply, source_name
 from duly.cli.schedules.imports.cron_commands import work_of_job, work_of_schedule
 from duly.cli.schedules.imports.crontab import BadLine, Crontab, Job, read_crontab
-from duly.cli.schedules.imports.crontab_entries import AS_COMMANDS, ImportOptions, plan_import
+from duly.cli.schedules.imports.crontab_entries import AS_COMMANDS, ImportOptions, Plan, plan_import
 from duly.cli.schedules.imports.job_names import name_jobs
 from duly.cli.schedules.imports.jobs import JobOptions, import_jobs
+from duly.cli.schedules.imports.line_zones import remarks_on_zones
 from duly.cli.schedules.imports.sources import NOTHING_NAMED, WHICH, SchedulerOptions
 from duly.cli.schedules.options import AS_USUAL, DeliveryOptions
 from duly.cli.schedules.put import existing, warn_of_unserved
@@ -101,7 +102,7 @@ async def _import_jobs(file: str | None, others: SchedulerOptions, options: Opti
     own = {
         "a crontab file": file is not None,
         "--type": become.type is not None,
-        "--timezone": become.timezone != DEFAULT_ZONE,
+        "--timezone": become.timezone is not None,
         "--system": how.system,
         "--moved-from": how.moved_from is not None,
     }
@@ -130,7 +131,7 @@ async def _import(file: str, read: Crontab, options: Options, invocation: Invoca
         print_json({**told, "dry_run": how.dry_run})
     else:
         _print(result, {place: job.command for place, job in commands.items()}, how.dry_run, now)
-        for line in (*_told(bad), *_remarks(read.jobs, become), *views.of_the_gone(result, WORDS)):
+        for line in (*_told(bad), *_remarks(read.jobs, plan, become), *views.of_the_gone(result, WORDS)):
             note(line)
         if how.prune and read.is_unread and plan.gone:
             note("nothing was deleted, because a line that cannot be read may be that of a schedule: mend it first")
@@ -147,7 +148,7 @@ def _check(options: Options) -> None:
         "rule": {"cron": "@daily"},
     }
     retry = {} if become.max_attempts is None else {"retry": {"max_attempts": become.max_attempts}}
-    read_schedule({**every_line, "timezone": become.timezone, **retry, **options.policies})
+    read_schedule({**every_line, "timezone": become.timezone or DEFAULT_ZONE, **retry, **options.policies})
 
 
 def _source_name(file: str, prefix: str) -> str:
@@ -208,9 +209,9 @@ def _told(bad: Sequence[BadLine]) -> Iterator[str]:
         yield f"{counted(len(bad), 'line')} could not be imported"
 
 
-def _remarks(jobs: Sequence[Job], become: ImportOptions) -> Iterator[str]:
-    if any(job.timezone is None for job in jobs) and become.timezone == DEFAULT_ZONE:
-        yield "the file names no time zone, so its times are read as UTC: use --timezone for another zone"
+def _remarks(jobs: Sequence[Job], plan: Plan, become: ImportOptions) -> Iterator[str]:
+    if become.timezone is None:
+        yield from remarks_on_zones(jobs, plan)
     if any(job.user is None and job.command.split()[0] == "root" for job in jobs):
         yield "some commands begin with root: if this is a system crontab, add --system"
     if become.type is None and any(job.environment.get("MAILTO") for job in jobs):

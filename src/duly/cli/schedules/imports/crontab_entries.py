@@ -35,9 +35,13 @@ class ImportOptions:
         ),
     ] = None
     prefix: Annotated[str, Parameter(help="Prefix of the schedules' names")] = ""
-    timezone: Annotated[str, Parameter(help="Time zone, if the file names none (default: UTC)", metavar="ZONE")] = (
-        DEFAULT_ZONE
-    )
+    timezone: Annotated[
+        str | None,
+        Parameter(
+            help="Time zone, if the file names none (default: that of the schedule so far; UTC for a new one)",
+            metavar="ZONE",
+        ),
+    ] = None
     max_attempts: Annotated[
         int | None,
         Parameter(help="Attempts at each run (default: 1 for commands, and what is set already)", metavar="N"),
@@ -47,7 +51,8 @@ class ImportOptions:
 
     def fields(self, job: Job, before: Schedule | None, policies: Mapping[str, Any]) -> dict[str, Any]:
         """What a line says of its schedule; raises ValueError if its command cannot be run here."""
-        when = {"rule": {"cron": job.cron}, "timezone": job.timezone or self.timezone}
+        so_far = DEFAULT_ZONE if before is None else before.timezone
+        when = {"rule": {"cron": job.cron}, "timezone": job.timezone or self.timezone or so_far}
         return {**when, **self._content(job), **policies, **self._own_policies(before)}
 
     def _content(self, job: Job) -> dict[str, Any]:
