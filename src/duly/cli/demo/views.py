@@ -95,6 +95,11 @@ def _what(event: Event) -> str:
     return str(payload["message"] if isinstance(payload, dict) else payload)
 
 
+def _program() -> str:
+    """How this program is called in another terminal: by its path, where the environment is not activated."""
+    return "duly" if shutil.which("duly") else f"{shlex.quote(sys.executable)} -m duly"
+
+
 class View:
     """The base of the demo's views."""
 
@@ -147,7 +152,7 @@ class View:
         self.say(
             f"{self._fired} fired, {self._retried} tries failed and were repeated, {waiting} wait for the next start."
         )
-        self.say(f"See the events: duly events list --db {without_password(self._url)}")
+        self.say(f"See the events: {_program()} events list --db {shlex.quote(without_password(self._url))}")
 
     def look(self, unfinished: Sequence[Event], now: datetime) -> None:
         """Takes the waiting and running events, and the store's current time."""
@@ -177,12 +182,11 @@ class View:
         return said
 
     def _invitations(self) -> list[str]:
-        program = "duly" if shutil.which("duly") else f"{sys.executable} -m duly"
         database = shlex.quote(without_password(self._url))
         return [
             f"Stop it with Ctrl-C or kill -9 {os.getpid()} and start it again: nothing is lost.",
             "In another terminal, in this folder, add a timer of your own:",
-            f"""  {program} at +3s --type tea.ready --payload '"chamomile"' --tenant {TENANT} --db {database}""",
+            f"""  {_program()} at +3s --type tea.ready --payload '"chamomile"' --tenant {TENANT} --db {database}""",
         ]
 
 
