@@ -146,6 +146,7 @@ def test_ctrl_c_ends_the_demo_in_good_order(spawn: Spawn) -> None:
     demo = spawn("demo", "--for", "60s")
     wait_until(lambda: "fired" in demo.output, told=lambda: demo.output)
     assert demo.stop(signal.SIGINT) == 0
+    assert "It ends by itself after 1m; --for changes that." in demo.output
     assert "wait for the next start" in demo.output
     assert "Traceback" not in demo.output
 

@@ -26,7 +26,7 @@ from duly.records.specs import InStatus, OneOf
 from duly.rules.notation import every
 from duly.rules.zones import to_wall
 from duly.timer_service.messages import TIMER
-from duly.values.durations import parse_duration
+from duly.values.durations import format_duration, parse_duration
 from duly.verbs.events import MOST
 
 if TYPE_CHECKING:
@@ -71,7 +71,11 @@ def demo(
     *,
     for_: Annotated[
         str | None,
-        Parameter(name="--for", help="Stop after this time, such as 20s (default: run until Ctrl-C)", metavar="SPAN"),
+        Parameter(
+            name="--for",
+            help="Stop after this time, such as 20s (default: run until Ctrl-C, or 15s without a terminal)",
+            metavar="SPAN",
+        ),
     ] = None,
     invocation: Hidden,
 ) -> None:
@@ -171,6 +175,8 @@ async def run(url: str, view: View, span: timedelta | None) -> None:
         with view:
             overdue = sum(event.due < now for event in unfinished)
             view.welcome(counts, overdue, receiver.url if receiver else None, broker.url if broker else None, api)
+            if span is not None:
+                view.say(f"It ends by itself after {format_duration(span)}; --for changes that.")
             duly.observe(view.hear)
             if receiver is not None:
                 await _introduce(duly, receiver)
