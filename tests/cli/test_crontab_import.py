@@ -450,7 +450,9 @@ def test_the_same_line_in_two_files_needs_a_prefix(tab: Shell) -> None:
     tab.write("other", SHORT)
     told = tab("schedules", "import", "other")
     assert told.code == 1
-    assert f"that was imported from crontab {tab.folder / 'crontab'} already exists: give a --prefix" in told.err
+    file = tab.folder / "crontab"
+    told_how = f"if its file was moved here, give --moved-from {file}; give a --prefix to have both"
+    assert f"that was imported from crontab {file} already exists: {told_how}" in told.err
     assert tab("schedules", "import", "other", "--prefix", "other-").code == 0
     assert len(listed(tab)) == 2
 

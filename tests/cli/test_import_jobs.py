@@ -129,6 +129,15 @@ def test_importing_again_changes_nothing_and_keeps_what_an_operator_changed(shop
     assert {one["change"] for one in shop(*IMPORT, "--json").json["schedules"]} == {"unchanged"}
 
 
+def test_an_application_is_the_same_source_with_and_without_the_name_of_its_object(shop: Shell) -> None:
+    without = (*IMPORT[:-1], "tasks")
+    shop(*IMPORT)
+    again = shop(*without, "--json").json
+    assert again["source"] == "celery tasks:app"
+    assert {one["change"] for one in again["schedules"]} == {"unchanged"}
+    assert not [one for one in again["refused"] if "already exists" in one["reason"]]
+
+
 def test_a_dry_run_tells_and_changes_nothing(shell: Shell) -> None:
     shell.set(DULY_DATABASE_URL="sqlite:///duly.db")
     shell.write("tasks.py", TASKS)

@@ -1,6 +1,7 @@
 """Stores what an import has read, whatever its source: one transaction for all of it."""
 
 import contextlib
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,10 @@ from duly.records.wire.schedule_reader import editable, read_schedule
 
 RENAMED = "renamed"
 """The change of a schedule that goes on under another name."""
+
+
+CRONTAB = "crontab"
+"""The kind of a source that is a file."""
 
 
 class Source(NamedTuple):
@@ -95,7 +100,7 @@ async def _put(duly: Duly, source: Source, entry: Entry, tx: Any) -> Imported:
     before, name = entry.keeps, entry.name
     renamed = before is not None and before.name != name
     if before is None or renamed:
-        _refuse(await existing(duly, name, source.tenant))
+        _refuse(await existing(duly, name, source.tenant), source)
     kept = {} if before is None else editable(before)
     fields = read_schedule({**kept, **entry.fields, "name": name, "tenant": source.tenant})
     after = await duly.schedules.put(**fields, by=person(), transaction=tx)
@@ -109,11 +114,18 @@ async def _put(duly: Duly, source: Source, entry: Entry, tx: Any) -> Imported:
     return Imported(entry, after, made, differences(kept, editable(after)) if kept else [])
 
 
-def _refuse(there: Schedule | None) -> None:
+def _refuse(there: Schedule | None, source: Source) -> None:
     """Raises Conflict if a schedule that this source has not made has the name of a new one."""
-    if there is not None:
-        whence = f"was imported from {there.imported_from}" if there.imported_from else "was not imported"
-        raise Conflict(f"a schedule {there.name!r} that {whence} already exists: give a --prefix")
+    if there is None:
+        return
+    if there.imported_from is None:
+        raise Conflict(f"a schedule {there.name!r} that was not imported already exists: give a --prefix to have both")
+    told = f"a schedule {there.name!r} that was imported from {there.imported_from} already exists"
+    moved = ""
+    if source.name.startswith(f"{CRONTAB} ") and there.imported_from.startswith(f"{CRONTAB} "):
+        file = there.imported_from.removeprefix(f"{CRONTAB} ").partition(" with prefix ")[0]
+        moved = f"if its file was moved here, give --moved-from {shlex.quote(file)}; "
+    raise Conflict(f"{told}: {moved}give a --prefix to have both")
 
 
 async def _remember(duly: Duly, source: Source, done: Sequence[Imported], gone: Sequence[Schedule], tx: Any) -> None:

@@ -13,7 +13,7 @@ from duly.cli.invocation import Hidden, Invocation
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.payloads import STDIN, read_text
 from duly.cli.schedules.imports import views
-from duly.cli.schedules.imports.apply import ImportResult, Source, apply, source_name
+from duly.cli.schedules.imports.apply import CRONTAB, ImportResult, Source, apply, source_name
 from duly.cli.schedules.imports.cron_commands import work_of_job, work_of_schedule
 from duly.cli.schedules.imports.crontab import BadLine, Crontab, Job, read_crontab
 from duly.cli.schedules.imports.crontab_entries import AS_COMMANDS, ImportOptions, Plan, plan_import
@@ -29,7 +29,6 @@ from duly.records.schedule import Schedule
 from duly.records.wire.schedule_reader import read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 
-CRONTAB = "crontab"
 WORDS = views.ImportWords("LINE", "COMMAND", "the file")
 
 

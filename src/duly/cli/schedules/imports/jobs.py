@@ -51,7 +51,7 @@ async def import_jobs(
 ) -> int:
     """Stores the schedules and reports; returns the exit code."""
     source = Source(source_name(scheduler.kind, scheduler.place, options.prefix), options.tenant)
-    known = {one.imported_as: one for one in await duly.schedules.imported(source.name, tenant=source.tenant)}
+    known = {one.imported_as: one for one in await _known(duly, scheduler, source, options.prefix)}
     entries = [_entry(job, known.get(job.name), options) for job in scheduler.found.jobs]
     there = {job.name for job in scheduler.found.jobs} | {refused.name for refused in scheduler.found.refused}
     gone = [one for place, one in known.items() if place not in there]
@@ -64,6 +64,15 @@ async def import_jobs(
     else:
         report.print()
     return 1 if report.refused or result.kept else 0
+
+
+async def _known(duly: Duly, scheduler: Scheduler, source: Source, prefix: str) -> list[Schedule]:
+    """The schedules of this source so far, also those that remember it by the other text for its place."""
+    known = await duly.schedules.imported(source.name, tenant=source.tenant)
+    if scheduler.same is None:
+        return known
+    same = source_name(scheduler.kind, scheduler.same, prefix)
+    return [*await duly.schedules.imported(same, tenant=source.tenant), *known]
 
 
 def _entry(job: FoundJob, before: Schedule | None, options: JobOptions) -> Entry:

@@ -24,7 +24,11 @@ class Scheduler(NamedTuple):
     place: str  # such as shop.tasks:app, or the URL of a database without its login
     found: Found
     runs: Callable[[Any], NextRun]  # of a found job's `old`
+    same: str | None = None  # another text for the same place, such as shop.tasks
 
+
+USUAL_APP = "app"
+"""The name of a Celery application in its module, where none is given."""
 
 WHICH = "--celery MODULE:APP, --django-celery-beat URL or --apscheduler URL"
 
@@ -62,10 +66,13 @@ class SchedulerOptions:
         if self.table is not None and self.apscheduler is None:
             raise Misuse("--table goes with --apscheduler")
         if self.celery is not None:
-            app = import_attribute("--celery", self.celery, "app")
+            app = import_attribute("--celery", self.celery, USUAL_APP)
             _check_application(self.celery, app)
             ready(app)
-            return Scheduler("celery", self.celery, read_application(app), runs_of_schedule)
+            module, _, name = self.celery.partition(":")
+            name = name or USUAL_APP
+            same = module if name == USUAL_APP else None
+            return Scheduler("celery", f"{module}:{name}", read_application(app), runs_of_schedule, same)
         if self.django_celery_beat is not None:
             found = await read_tables(self.django_celery_beat)
             return Scheduler("django-celery-beat", _place(self.django_celery_beat), found, runs_of_task)
