@@ -7,7 +7,7 @@ import pytest
 
 from duly import Duly, Event, Failed, Misuse, Rejected, Retry
 from duly.testing import fired, travel
-from duly.testing.travel import Travel
+from duly.testing.time_travel import Travel
 from tests.make import DAY, HOUR, START
 
 

@@ -1,10 +1,13 @@
 """The fixtures of the pytest plugin, in runs of pytest of their own."""
 
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import duly.testing
 
 SHOP = """
 from datetime import timedelta
@@ -94,3 +97,9 @@ def test_the_plugin_costs_other_programs_nothing(tmp_path: Path) -> None:
 def test_duly_does_not_need_pytest(tmp_path: Path) -> None:
     code = "import sys; sys.modules['pytest'] = None; from duly.testing import travel, fired, rebound"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+def test_no_module_has_the_name_of_what_it_offers() -> None:
+    """Loading it, as another module does, would put the module in that name's place."""
+    modules = {module.name for module in pkgutil.iter_modules(duly.testing.__path__)}
+    assert not modules & set(duly.testing.__all__)

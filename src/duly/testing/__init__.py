@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duly.testing.builders import EventBuilder, UserBuilder
     from duly.testing.clock import ManualClock
-    from duly.testing.fired import fired
-    from duly.testing.rebound import rebound
+    from duly.testing.firings import fired
+    from duly.testing.rebinding import rebound
     from duly.testing.recorder import Recorder, Sent
     from duly.testing.schedule_builder import ScheduleBuilder
-    from duly.testing.travel import travel
+    from duly.testing.time_travel import travel
 
 __all__ = [
     "EventBuilder",
@@ -32,11 +32,12 @@ _MODULES = {
     "ScheduleBuilder": "schedule_builder",
     "Sent": "recorder",
     "UserBuilder": "builders",
-    "fired": "fired",
-    "rebound": "rebound",
-    "travel": "travel",
+    "fired": "firings",
+    "rebound": "rebinding",
+    "travel": "time_travel",
 }
-"""The modules of these names. They are loaded when asked for: pytest loads this package in every run."""
+"""The modules of these names. They are loaded when asked for: pytest loads this package in every run. No module has the
+name of what it offers: loading it would put the module in that name's place."""
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from duly.ports import Route
 from duly.records.event import Event
 from duly.sync import Sync
 from duly.testing.clock import ManualClock
-from duly.testing.fired import SHOWN, recording
+from duly.testing.firings import SHOWN, recording
 from duly.values.instants import read_delay
 
 Follow = Callable[[datetime], Any]

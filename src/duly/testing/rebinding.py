@@ -12,7 +12,7 @@ from duly.duly import Duly
 from duly.errors import Misuse
 from duly.testing.clock import ManualClock
 from duly.testing.databases import prepare
-from duly.testing.fired import recording
+from duly.testing.firings import recording
 from duly.testing.memory_store import MemoryStore
 from duly.testing.recorder import Sent
 from duly.wiring import open_store
