@@ -67,6 +67,23 @@ async def test_why_a_due_event_waits_says_behind_how_many_others(app: Duly) -> N
     assert (await app.events.why(first.id)).next_at == START + MINUTE
 
 
+async def test_why_an_event_waits_that_ticks_alone_serve_says_when_the_last_one_was(
+    app: Duly, clock: ManualClock
+) -> None:
+    app.on("greet")(lambda _: None)
+    await app.tick()
+    clock.advance(MINUTE)
+    event = await app.at(START, "greet")
+    kind, sentence = await told(app, event)
+    ticked = "no worker is at work on its lane; the last `duly tick` ended at 2026-01-01T00:00:00Z"
+    assert (kind, sentence) == (
+        "waiting",
+        f"it could have begun at 2026-01-01T00:00:00Z: {ticked}, and the next one takes it, or a worker",
+    )
+    await at_work(app, "ada", "handler:greet")
+    assert "a worker takes it as soon as it has a place" in (await told(app, event))[1]
+
+
 async def test_why_an_event_waits_whose_broker_is_down_says_why(app: Duly) -> None:
     event = await app.at(START, "x", target={"nats": "orders"})
     await at_work(app, "ada", "nats", closed_json='{"nats":"no route to host"}')

@@ -52,6 +52,7 @@ class Surroundings(NamedTuple):
     down: str | None  # why none of these workers can reach the lane's broker at the moment
     known: Sequence[Known]  # the limits of its destination and of its tenant
     ahead: Ahead
+    ticked: datetime | None = None  # when the last tick of its lane ended, if no worker is at work
 
 
 def could_begin(event: Event, now: datetime) -> bool:
@@ -151,11 +152,12 @@ def _ready(event: Event, around: Surroundings, discreet: bool) -> Reason:
         if known.parked is not None:
             return "parked", f"{could}, but its target {known.destination} is parked: {known.parked}", known.probe_at
     if event.status is Status.PROCESSING:
+        who = "the next worker that is free" if around.ticked is None else "the next `duly tick` or worker"
         then = "runs it again, on its own" if event.stop_requested is None else "cancels it, as it was asked to stop"
-        return "interrupted", f"{could}: the next worker that is free {then}", None
+        return "interrupted", f"{could}: {who} {then}", None
     if (limit := _limit(around)) is not None:
         return "limit", f"{could}, but {limit}", None
-    return "waiting", f"{could}: {_turn(around.ahead, discreet)}", None
+    return "waiting", f"{could}: {_turn(around, discreet)}", None
 
 
 def _unserved(event: Event, around: Surroundings) -> str:
@@ -186,9 +188,13 @@ def _limit(around: Surroundings) -> str | None:
     return None
 
 
-def _turn(ahead: Ahead, discreet: bool) -> str:
+def _turn(around: Surroundings, discreet: bool) -> str:
+    ahead = around.ahead
     if discreet:
         return "it waits its turn"
+    if around.ticked is not None:
+        ended = f"no worker is at work on its lane; the last `duly tick` ended {_at(around.ticked)}"
+        return f"{ended}, and the next one takes it, or a worker"
     if not ahead.ready:
         return f"it is the next of its lane, of which {ahead.running} run; a worker takes it as soon as it has a place"
     more = " or more" if ahead.ready >= MOST_AHEAD else ""

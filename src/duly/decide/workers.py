@@ -64,6 +64,13 @@ def serves(worker: WorkerInfo, now: datetime) -> bool:
     return state is WorkerState.RUNNING
 
 
+def last_tick(workers: Iterable[WorkerInfo], lane: str, now: datetime) -> datetime | None:
+    """When the last tick of a lane ended, if ticks alone serve it and none of them runs just now."""
+    serving = [worker for worker in workers if lane in worker.lanes and serves(worker, now)]
+    ended = [worker.stopped for worker in serving if worker.stopped is not None]
+    return max(ended) if ended and len(ended) == len(serving) else None
+
+
 def served_lanes(workers: Iterable[WorkerInfo], now: datetime) -> set[str]:
     """The lanes that living workers serve; also those that a worker cannot serve just now, because a broker is down."""
     return {lane for worker in workers if serves(worker, now) for lane in worker.lanes}

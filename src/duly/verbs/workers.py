@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from duly.decide.targets.commands import COMMAND
 from duly.decide.why import Surroundings
-from duly.decide.workers import LaneLoad, lanes_told, last_served, served_lanes, serves, with_states
+from duly.decide.workers import LaneLoad, lanes_told, last_served, last_tick, served_lanes, serves, with_states
 from duly.errors import StoreError
 from duly.ports import EventPort, PresencePort
 from duly.records.event import HANDLER, Event, Status
@@ -54,6 +54,7 @@ async def surroundings(store: PresencePort, event: Event, now: datetime) -> Surr
         down=down[0] if down and None not in down else None,
         known=await store.destinations(keys),
         ahead=await store.ahead(event),
+        ticked=last_tick(serving, event.lane, now),
     )
 
 

@@ -6,9 +6,10 @@ from datetime import datetime
 from pathlib import Path
 
 from duly.cli.doctor.check_result import FAIL, OK, WARN, CheckResult
-from duly.cli.output import counted
+from duly.cli.output import brief, counted
 from duly.decide.targets.command_allow import SETTING
 from duly.decide.targets.commands import COMMAND
+from duly.decide.workers import last_tick, served_lanes
 from duly.duly import Duly
 
 SUBJECT = "commands"
@@ -22,8 +23,13 @@ async def commands(duly: Duly, waiting: Sequence[tuple[str, str, int, datetime]]
         yield finding
     if not many:
         return
-    if any(one.lane == COMMAND and one.served for one in await duly.workers.lanes()):
-        yield CheckResult(OK, SUBJECT, f"{counted(many, 'event')} to run; a worker that runs commands is at work")
+    workers, now = await duly.workers.list(), await duly.now()
+    if COMMAND in served_lanes(workers, now):
+        ended = last_tick(workers, COMMAND, now)
+        who = "a worker that runs commands is at work"
+        if ended is not None:
+            who = f"the last `duly tick` that runs commands was {brief(now - ended)} ago, and no worker is at work"
+        yield CheckResult(OK, SUBJECT, f"{counted(many, 'event')} to run; {who}")
         return
     found = f"{counted(many, 'event')} to run, but no worker that runs commands is at work"
     yield CheckResult(WARN, SUBJECT, found, "start one with `duly worker --commands`")

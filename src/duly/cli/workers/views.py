@@ -1,6 +1,6 @@
 """Output for workers and lanes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from rich.console import Group, RenderableType
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from duly.cli.events.views import OVERDUE, beneath, empty_table, in_columns
 from duly.cli.output import away, brief, counted, readable, utc
-from duly.decide.workers import LaneLoad
+from duly.decide.workers import LaneLoad, last_tick
 from duly.records.workers.worker import LaneInfo, WorkerInfo, WorkerKind, WorkerState
 
 ONE_LINE_EACH = 150
@@ -91,18 +91,26 @@ def load_table(
     title = Text(f"{utc(now)} UTC   {counted(running, 'worker')} running", "bold")
     parts: list[RenderableType] = [title, Text("")]
     parts += [workers_table(workers, now, width), Text("")] if workers else []
-    parts.append(_loads(loads, {lane.lane for lane in lanes if lane.served}, now, width, limit))
+    served = {lane.lane: _served(workers, lane, now) for lane in lanes}
+    parts.append(_loads(loads, served, now, width, limit))
     return Group(*parts)
 
 
-def _loads(loads: Sequence[LaneLoad], served: set[str], now: datetime, width: int, limit: int) -> Table:
+def _served(workers: Sequence[WorkerInfo], lane: LaneInfo, now: datetime) -> Text:
+    if not lane.served:
+        return Text("nobody", OVERDUE)
+    ended = last_tick(workers, lane.lane, now)
+    return Text("yes" if ended is None else f"tick {away(ended - now)}")
+
+
+def _loads(loads: Sequence[LaneLoad], served: Mapping[str, Text], now: datetime, width: int, limit: int) -> Table:
     def shown(number: int) -> str:
         return f"{number:,}+" if number >= limit else f"{number:,}"
 
     late = [load.ready is not None and load.ready < now for load in loads]
     columns: dict[str, Sequence[str | Text]] = {
         "LANE": [readable(load.lane) for load in loads],
-        "SERVED": [Text("yes") if load.lane in served else Text("nobody", OVERDUE) for load in loads],
+        "SERVED": [served.get(load.lane, Text("nobody", OVERDUE)) for load in loads],
         "DUE": [shown(load.due) for load in loads],
         "PENDING": [shown(load.pending) for load in loads],
         "RUNNING": [shown(load.running) for load in loads],
