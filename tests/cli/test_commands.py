@@ -44,7 +44,9 @@ def test_a_command_waits_for_a_worker_that_runs_commands_and_everything_says_so(
     assert (entry["act"], entry["output"]) == ("delivered", "done\n")
     again = on("at", "in 1h", "--type", "job", "--command", "echo again", "--json")
     assert NOBODY not in again.err
-    assert finding(on, "commands")["level"] == "ok"  # a tick has run commands within the hour
+    found = finding(on, "commands")
+    assert found["level"] == "ok"  # a tick has run commands within the hour
+    assert found["found"].startswith("1 event to run; the last `duly tick` that runs commands was ")
 
 
 def test_overdue_commands_are_a_lane_that_nobody_serves(lite: Shell) -> None:

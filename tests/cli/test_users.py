@@ -94,14 +94,16 @@ def test_users_add_tells_the_user_and_the_planned_events_in_the_users_local_time
 
 def test_users_erase_tells_what_it_scrubbed(on: Shell) -> None:
     user = added(on, "--key", "ada", "--anniversary", "2015-06-20")
-    told = users(on, "erase", "ada")
+    refused = on("users", "erase", "ada")
+    assert (refused.code, f"this would erase user {user['id']} for ever: add --yes" in refused.err) == (2, True)
+    told = users(on, "erase", "ada", "--yes")
     assert told == (
         f"user {user['id']} deleted and erased: 2 events scrubbed (2 cancelled, 0 dead letters discarded), "
         "3 history entries\n"
     )
-    again = on("users", "erase", user["id"], "--json")
+    again = on("users", "erase", user["id"], "--json", "--yes")
     assert (again.code, again.json["deleted"], again.json["events"]) == (0, False, 2)
-    assert on("users", "erase", "ada").code == 1
+    assert on("users", "erase", "ada", "--yes").code == 1
 
 
 def test_users_add_tells_programs_every_field(on: Shell) -> None:

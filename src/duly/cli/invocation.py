@@ -3,6 +3,7 @@
 import getpass
 import logging
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.cli.apps import load_app
-from duly.cli.output import note
+from duly.cli.output import note, readable
 from duly.cli.processes.capabilities import INSTALL
 from duly.config import read_settings, without_login
 from duly.duly import Duly
@@ -103,6 +104,18 @@ def person() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers
         return "command line"
+
+
+def require_terminal(otherwise: str, *, json: bool) -> None:
+    """Refuses to ask where nobody can answer. *otherwise* says what would be done, and how without being asked."""
+    if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Misuse(otherwise)
+
+
+def confirmed(question: str) -> bool:
+    """Whether the person at the terminal answers yes."""
+    print(f"{readable(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def missing_file(duly: Duly) -> str | None:

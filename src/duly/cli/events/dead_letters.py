@@ -1,7 +1,6 @@
 """``duly events replay`` and ``discard``: dead letters by their ids, or all that match the filters."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,7 +16,7 @@ from duly.cli.events.acts import each
 from duly.cli.events.dead_letter_views import BulkPlan, BulkReport, Stopped, kinds
 from duly.cli.events.filters import ANY_DEAD_LETTER, DeadLetterFilters
 from duly.cli.exit_codes import DONE, FAILED, INTERRUPTED
-from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.invocation import Hidden, Invocation, confirmed, person, require_terminal
 from duly.cli.output import counted, note, print_json, screen, tell_error
 from duly.cli.progress import stopped_by_signals
 from duly.decide.targets.rates import read_rate
@@ -177,13 +176,13 @@ def _rehearse(plan: BulkPlan, now: datetime, invocation: Invocation) -> None:
 
 def _agreed(plan: BulkPlan, invocation: Invocation) -> bool:
     """Whether the user at the terminal confirms the plan that is shown."""
-    if invocation.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        many = counted(plan.events, "dead letter")
-        raise Misuse(f"this would {plan.verb} {many}: add --yes to do it, or --dry-run to see which")
+    many = counted(plan.events, "dead letter")
+    require_terminal(
+        f"this would {plan.verb} {many}: add --yes to do it, or --dry-run to see which", json=invocation.json
+    )
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     console.print(kinds(plan.there, console.width))
-    console.print(f"{plan.verb} {plan}? [y/N] ", end="", style="bold")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return confirmed(f"{plan.verb} {plan}?")
 
 
 def _run(deed: Deed, which: EventFilter, report: BulkReport, invocation: Invocation) -> DulyError | None:
