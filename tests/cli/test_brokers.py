@@ -1,5 +1,6 @@
 """Brokers and task queues on the command line: what goes there, what is served here, and what nobody here serves."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -83,6 +84,26 @@ def test_doctor_tells_of_events_that_nothing_here_can_send(on: Shell, monkeypatc
     assert found["Kafka"]["advice"] == "pip install '.[kafka]' in a checkout of Duly where workers run"
     assert (found["NATS"]["level"], found["NATS"]["found"]) == ("warn", "nats is not installed here")
     assert on("doctor", "--app", "shop").out.count("this app has no handler for it") == 0
+
+
+def test_celery_on_redis_without_its_library_is_told_what_to_install(
+    on: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = on.at("now", "--type", "x", "--to", "celery:tasks.x")
+    monkeypatch.setattr(
+        "duly.channels.brokers.registry.find_spec", lambda name: None if name == "redis" else find_spec(name)
+    )
+    for scheme in ("redis", "rediss", "sentinel"):
+        on.set(DULY_CELERY_URL=f"{scheme}://localhost:1")
+        found = findings(on)["Celery"]
+        assert found["found"] == "1 event to send, but redis, which Celery needs for its URL, is not installed here"
+        assert found["advice"] == "pip install '.[celery,redis]' in a checkout of Duly where workers run"
+    told = on("tick")
+    assert "AttributeError" not in told.out + told.err
+    assert on.show(id)["status"] == "PENDING"
+    assert "AttributeError" not in on("events", "why", id).out
+    on.set(DULY_CELERY_URL="amqp://localhost:1")
+    assert "redis" not in findings(on)["Celery"]["found"], "other brokers need no library of Redis"
 
 
 def test_serve_and_doctor_say_what_is_open_over_http(lite: Shell, spawn: Spawn) -> None:

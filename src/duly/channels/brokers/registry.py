@@ -29,16 +29,20 @@ BROKERS = {  # by the name of the extra to install
     CELERY: Broker("Celery", "celery", "celery", "Celery"),
 }
 
+REDIS_SCHEMES = ("redis:", "rediss:", "sentinel:")
+"""Beginnings of Celery's URLs for which Celery needs the library of Redis, which it does not install itself."""
+
 CLOSED = BrokerAllow()
 
 
 def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> BrokerChannel | MissingChannel:
     """The channel of a broker. *allow* limits the addresses of events that were scheduled over HTTP."""
-    if url is None or find_spec(BROKERS[name].library) is None:
+    unable = f"cannot reach {BROKERS[name].title}"
+    if url is None:
         variable = f"DULY_{name.upper()}_URL"
-        lack = f"{variable} is not set" if url is None else f"{BROKERS[name].library} is not installed"
-        advice = f"set {variable}" if url is None else install(name)
-        return MissingChannel(name, f"cannot reach {BROKERS[name].title}", lack, advice)
+        return MissingChannel(name, unable, f"{variable} is not set", f"set {variable}")
+    if missing := _missing(name, url):
+        return MissingChannel(name, unable, f"{missing[0]} is not installed", install(missing[1]))
     write = write_task if name == CELERY else write_message
 
     def closed(event: Event, where: Mapping[str, Any]) -> str | None:
@@ -50,6 +54,16 @@ def make_channel(name: str, url: str | None, allow: BrokerAllow = CLOSED) -> Bro
         )
 
     return BrokerChannel(BrokerConnection(_opener(name, url)), write, lambda event: where_to(name, event), closed)
+
+
+def _missing(name: str, url: str) -> tuple[str, str] | None:
+    """The library that is missing for a broker, and the extras to install; None if nothing is missing."""
+    library = BROKERS[name].library
+    if find_spec(library) is None:
+        return library, name
+    if name == CELERY and url.startswith(REDIS_SCHEMES) and find_spec(BROKERS[REDIS].library) is None:
+        return f"{BROKERS[REDIS].library}, which Celery needs for its URL,", f"{CELERY},{REDIS}"
+    return None
 
 
 def where_to(name: str, event: Event) -> Mapping[str, Any]:
