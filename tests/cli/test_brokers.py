@@ -106,6 +106,19 @@ def test_celery_on_redis_without_its_library_is_told_what_to_install(
     assert "redis" not in findings(on)["Celery"]["found"], "other brokers need no library of Redis"
 
 
+def test_a_process_that_can_send_nothing_is_told_the_setting_of_each_broker(
+    lite: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lite.at("now", "--type", "x", "--to", "celery:tasks.x")
+    monkeypatch.setattr("duly.wiring.find_spec", lambda _: None)
+    for verb in ("tick", "worker"):
+        told = lite(verb)
+        assert told.code != 0
+        assert "there is nothing to run: no app is given" in told.err
+        assert "for celery, set DULY_CELERY_URL" in told.err
+        assert "for command, start one with `duly worker --commands`" in told.err
+
+
 def test_serve_and_doctor_say_what_is_open_over_http(lite: Shell, spawn: Spawn) -> None:
     assert "over HTTP" not in findings(lite), "nobody asks for brokers"
     lite.set(DULY_KAFKA_URL="kafka://localhost:1")

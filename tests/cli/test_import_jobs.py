@@ -264,6 +264,18 @@ def test_the_tasks_of_django_celery_beat_are_imported_and_compared(lite: Shell) 
     assert len(compared["refused"]) == 5
 
 
+def test_a_live_import_warns_that_no_worker_sends_tasks(shop: Shell) -> None:
+    warning = "warning: no worker sends tasks to Celery yet: they wait until one runs with DULY_CELERY_URL\n"
+    assert warning not in shop(*IMPORT).err, "in shadow, nothing is sent"
+    assert warning not in shop(*IMPORT, "--mode", "live", "--dry-run").err
+    assert warning in shop(*IMPORT, "--mode", "live").err
+    with RedisServer() as broker:
+        shop.set(DULY_CELERY_URL=broker.url)
+        shop("schedules", "trigger", "nightly")
+        assert shop("tick").code == 0
+    assert warning not in shop(*IMPORT).err, "one has sent them"
+
+
 def test_an_imported_task_reaches_the_queue_that_the_application_sends_it_to(lite: Shell) -> None:
     lite.write("tasks.py", TASKS)
     with RedisServer() as broker:

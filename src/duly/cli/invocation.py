@@ -42,7 +42,8 @@ class Invocation:
             lacking = f"{app} has no handlers" if app else "no app is given"
             raise Misuse(
                 f"there is nothing to run: {lacking}, and webhooks cannot be sent from here. Give the module with your "
-                f"handlers and its Duly, such as --app shop:duly, or set DULY_APP; for webhooks, {INSTALL}"
+                f"handlers and its Duly, such as --app shop:duly, or set DULY_APP; for webhooks, {INSTALL}; "
+                + "; ".join(f"for {channel.name}, {channel.advice}" for channel in duly.absent())
             )
         return duly
 

@@ -1,6 +1,6 @@
 """Imports the jobs of Celery beat and APScheduler: each becomes a schedule, at first in shadow."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -9,11 +9,12 @@ from duly.cli.schedules.imports import views
 from duly.cli.schedules.imports.apply import Entry, ImportResult, Source, apply, source_name
 from duly.cli.schedules.imports.sources import Scheduler
 from duly.cli.schedules.put import warn_of_unserved
+from duly.decide.targets.brokers import CELERY
 from duly.duly import Duly
 from duly.imports.found import FoundJob, RefusedJob
 from duly.records.schedule import Schedule
 from duly.records.wire.schedule_reader import editable
-from duly.rules.policies import SHADOW
+from duly.rules.policies import LIVE, SHADOW
 
 WORDS = views.ImportWords("TASK", "MODE", "the other scheduler")
 
@@ -58,6 +59,7 @@ async def import_jobs(
     result = await apply(duly, source, entries, gone, prune=prune, dry_run=dry_run)
     if not dry_run:
         await warn_of_unserved(duly, [one.schedule for one in result.done])
+        await _warn_of_celery(duly, [one.schedule for one in result.done])
     report = _Report(scheduler, result, await duly.now(), dry_run)
     if json:
         print_json(report.as_json(source.name))
@@ -73,6 +75,14 @@ async def _known(duly: Duly, scheduler: Scheduler, source: Source, prefix: str) 
         return known
     same = source_name(scheduler.kind, scheduler.same, prefix)
     return [*await duly.schedules.imported(same, tenant=source.tenant), *known]
+
+
+async def _warn_of_celery(duly: Duly, schedules: Sequence[Schedule]) -> None:
+    """Notes on standard error that no worker has sent tasks to Celery yet, if live schedules need one that does."""
+    if not any(CELERY in (one.target or {}) and one.policies.mode == LIVE for one in schedules):
+        return
+    if not any(lane.lane == CELERY and lane.seen is not None for lane in await duly.workers.lanes()):
+        note("warning: no worker sends tasks to Celery yet: they wait until one runs with DULY_CELERY_URL")
 
 
 def _entry(job: FoundJob, before: Schedule | None, options: JobOptions) -> Entry:
