@@ -49,7 +49,8 @@ def open_store(settings: Settings, clock: Clock | None) -> "AnyStore":
     try:
         from duly.stores.postgres.store import PostgresStore
     except ImportError as error:
-        raise BadSetting("DULY_DATABASE_URL", redacted(url), f"the PostgreSQL driver: {install('postgres')}") from error
+        needed = f"the PostgreSQL driver to be installed: {install('postgres')}"
+        raise BadSetting("DULY_DATABASE_URL", redacted(url), needed) from error
     return PostgresStore(url, **options, api_role=settings.api_role)
 
 

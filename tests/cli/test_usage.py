@@ -304,3 +304,9 @@ def test_a_url_that_cannot_be_used_is_told_without_its_password(shell: Shell, wo
     shell.set(DULY_DATABASE_URL=url)
     refused = shell(*words)
     assert "s3cret" not in refused.err + refused.out
+
+
+def test_an_option_that_is_missing_is_told_from_one_without_a_value(lite: Shell) -> None:
+    missing, bare = lite("schedules", "backfill", "x"), lite("schedules", "backfill", "x", "--from")
+    assert (missing.code, missing.err) == (2, "duly: --from is missing. See `duly schedules backfill --help`\n")
+    assert (bare.code, bare.err) == (2, "duly: --from needs a value. See `duly schedules backfill --help`\n")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
 
 from duly import __version__
 from duly.cli import migrate
@@ -159,5 +159,8 @@ def _apart(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
 
 def _usage(error: CycloptsError) -> Misuse:
     command = " ".join(["duly", *(error.command_chain or ())])
+    if isinstance(error, MissingArgumentError) and error.argument is not None and error.argument.token_count()[0] == 1:
+        lacks = f"{error.argument.name} is missing" if error.keyword is None else f"{error.keyword} needs a value"
+        return Misuse(f"{lacks}. See `{command} --help`")
     said = str(error).strip().replace("...", "…").rstrip(".")
     return Misuse(f"{said}. See `{command} --help`")

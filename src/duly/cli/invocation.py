@@ -4,6 +4,8 @@ import getpass
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -58,7 +60,9 @@ class Invocation:
 
     def duly_for_looking(self) -> Duly:
         """A Duly on a database that must exist, and whose tables are not migrated."""
-        duly = Duly(settings=self.duly().settings, migrate=False)
+        found = self.duly()
+        with self._about_db():
+            duly = Duly(settings=found.settings, migrate=False)
         require_file(duly)
         return duly
 
@@ -69,7 +73,8 @@ class Invocation:
         return self.duly() if named else None
 
     def _loaded(self, app: str | None) -> Duly:
-        duly = load_app(app, self.db) if app else Duly()
+        with self._about_db():
+            duly = load_app(app, self.db) if app else Duly()
         if not self.json:
             duly.observe(_tell_file, FileCreated)
         return duly
@@ -81,8 +86,14 @@ class Invocation:
             os.environ["DULY_DATABASE_URL"] = self.db
 
     def check_db(self) -> None:
-        try:
+        with self._about_db():
             read_settings(database_url=self.db)
+
+    @contextmanager
+    def _about_db(self) -> Iterator[None]:
+        """Names --db in an error about the database's URL, if that was given."""
+        try:
+            yield
         except BadSetting as error:
             if self.db is None or error.name != "DULY_DATABASE_URL":
                 raise

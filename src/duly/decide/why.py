@@ -236,4 +236,4 @@ def _at(instant: datetime | None) -> str:
 
 
 def _moment(instant: datetime | None) -> str:
-    return "an unknown time" if instant is None else write_instant(instant)
+    return "an unknown time" if instant is None else write_instant(instant.replace(microsecond=0))

@@ -60,10 +60,14 @@ class Travel:
 
     async def by(self, span: timedelta | float | str | None = None, **units: float) -> list[Event]:
         """The same for a duration: a timedelta, a number of seconds, text such as ``3d``, or ``days=3``."""
-        delay = timedelta(**units) if span is None else read_delay(span)
-        if isinstance(delay, Problem):
-            raise Misuse(f"time.by(): {delay.message}")
-        return await self.to(self.now() + delay)
+        try:
+            delay = timedelta(**units) if span is None else read_delay(span)
+            if isinstance(delay, Problem):
+                raise Misuse(f"time.by(): {delay.message}")
+            until = self.now() + delay
+        except OverflowError:
+            raise Misuse("time.by(): the calendar ends before then: give a shorter time") from None
+        return await self.to(until)
 
     async def __aenter__(self) -> Self:
         self._move(self._start)

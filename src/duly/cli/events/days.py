@@ -107,7 +107,8 @@ def tell_by_rule(found: list[ByRule], whole: bool) -> None:
         note(f"and {many} by the rules of schedules, whose events are made when the ones before them begin:")
         for one in found[:MOST_NAMED]:
             more = " or more" if one.many == MOST_LISTED else ""
-            span = f"from {write_instant(one.first)} to {write_instant(one.last)}"
+            first, last = (write_instant(at.replace(microsecond=0)) for at in (one.first, one.last))
+            span = f"from {first} to {last}"
             note(f"  {one.many:,}{more} of {one.schedule.name}, {span}")
         if len(found) > MOST_NAMED:
             note(f"  and those of {len(found) - MOST_NAMED:,} other schedules")

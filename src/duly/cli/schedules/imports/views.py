@@ -89,8 +89,6 @@ def changes(done: Sequence[Imported], words: ImportWords) -> Iterator[Text]:
         if before is None or one.change == "unchanged":
             continue
         yield Text.assemble(f"{words.place.lower()} {one.entry.place}, ", (readable(one.schedule.name), "bold"))
-        if before.name != one.schedule.name:
-            yield Text(f"  name: {readable(before.name)} → {readable(one.schedule.name)}")
         for field, old, new in one.differences:
             yield Text(f"  {readable(field)}: {_value(old)} → {_value(new)}")
 
