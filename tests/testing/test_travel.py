@@ -168,6 +168,8 @@ async def test_time_does_not_go_back_and_wants_a_zone(app: Duly) -> None:
             await time.to(START)
         with pytest.raises(Misuse, match="no time zone"):
             await time.to(datetime(2030, 1, 1))  # noqa: DTZ001 - that is what is refused
+        with pytest.raises(Misuse, match="the calendar ends before then"):
+            await time.by(days=10**9)
         with pytest.raises(Misuse, match="time cannot go back"):
             await time.by(hours=-1)
         with pytest.raises(Misuse, match="expected a timedelta, a number of seconds or"):
