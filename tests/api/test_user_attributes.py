@@ -75,7 +75,7 @@ async def test_a_page_after_another_has_the_same_attributes(app: Duly) -> None:
         ({"": "x"}, "cannot be asked for"),
         ({"a..b": "x"}, "cannot be asked for"),
         ({"a.b.c.d.e.f": "x"}, "more than 5 names"),
-        ({"plan": None}, "expected text, a number or a boolean, not None"),
+        ({"plan": None}, "expected text, a number or a boolean, and nothing was given"),
         ({"plan": ["pro"]}, "expected text, a number or a boolean"),
         ({"plan": "\x00"}, "without U"),
         ({"plan": "\ud800"}, "without U"),
