@@ -11,7 +11,7 @@ from benchmarks.peers import Peer
 from benchmarks.workloads import Figures, tidy
 from duly import Duly, Timer
 from duly.engine.schedule import put_timer
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 
 TENANT = "t7"  # the measured tenant
 TENANTS = 100

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from duly.cli.users.files import read_users
-from duly.verbs.import_users import ImportLine
+from duly.verbs.users.bulk_import import ImportLine
 
 COLUMNS = ("key", "first_name", "last_name", "date_of_birth", "timezone")
 

@@ -21,7 +21,7 @@ from benchmarks.usage import Usage
 from benchmarks.workloads import QUANTILES, TIMEOUT, Figures, quantile, tidy
 from duly import Duly, Event
 from duly.records.results import Imported
-from duly.verbs.import_users import ImportObserver
+from duly.verbs.users.bulk_import import ImportObserver
 
 TENTHS = 10
 BLOCK = 2**18

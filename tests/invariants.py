@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from duly.ports import MOST_VIOLATIONS, NEWEST_EXAMINED, Violation
-from duly.stores.invariant_statements import COUNTING
 from duly.stores.migrations import migrations
 from duly.stores.queries import INVARIANTS, load, names_in
+from duly.stores.statements.invariants import COUNTING
 
 BROKEN_ROWS = "broken_rows"
 ALL = frozenset(names_in(INVARIANTS, "postgres")) - {COUNTING}

@@ -43,20 +43,20 @@ from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.signals import ChannelNotServed, Created, FileCreated, Observer, Opened, PassEnded, Signals, TypeNotServed
 from duly.stores.sqlite.store import SqliteStore
-from duly.stores.statements import StoreQueries
+from duly.stores.statements.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
 from duly.values.durations import parse_duration
 from duly.values.instants import read_delay, read_due
 from duly.verbs.event_types import SettableEventTypes
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from duly.verbs.figures.forecast import forecast
 from duly.verbs.keys import Keys
 from duly.verbs.marks import reads
 from duly.verbs.requests import Requests
-from duly.verbs.schedules import Schedules
+from duly.verbs.schedules.schedules import Schedules
+from duly.verbs.schedules.templates import Templates
 from duly.verbs.targets import Targets
-from duly.verbs.templates import Templates
-from duly.verbs.users import Users
+from duly.verbs.users.users import Users
 from duly.verbs.workers import Workers
 from duly.wiring import (
     COMMANDS_ADVICE,

@@ -43,7 +43,7 @@ from duly.records.workers.worker import LaneInfo, WorkerInfo
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.signals import PassEnded
-from duly.verbs.import_users import ImportObserver, Lines
+from duly.verbs.users.bulk_import import ImportObserver, Lines
 
 T = TypeVar("T")
 

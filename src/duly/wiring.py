@@ -16,7 +16,7 @@ from duly.errors import BadSetting, Misuse
 from duly.extras import install
 from duly.ports import Channel, Clock, DestinationLookup, Route
 from duly.stores.sqlite.store import SqliteStore
-from duly.stores.statements import StoreQueries
+from duly.stores.statements.statements import StoreQueries
 
 if TYPE_CHECKING:
     from duly.stores.postgres.callers_connection import SyncCallersTransaction

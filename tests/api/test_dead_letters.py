@@ -28,7 +28,7 @@ from duly.decide.error_text import LONGEST
 from duly.ports import DeadLetter
 from duly.records.results import DeadLetterKind, DeadLetters, Discarded, Replayed
 from duly.testing import ManualClock
-from duly.verbs import dead_letters
+from duly.verbs.events import dead_letters
 from tests.conftest import OpenDuly
 from tests.dead_letters import dead, reject
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, SECOND, START, make_event, make_new

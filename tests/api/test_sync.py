@@ -15,7 +15,7 @@ from duly.records.api_key import write_key
 from duly.records.results import Replayed
 from duly.sync import Sync
 from duly.testing import ManualClock
-from duly.verbs import dead_letters
+from duly.verbs.events import dead_letters
 from tests.dead_letters import dead
 from tests.make import DAY, HOUR, START
 

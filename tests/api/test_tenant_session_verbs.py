@@ -12,10 +12,10 @@ from duly.engine.schedule import put_timer
 from duly.ports import Added
 from duly.testing import ManualClock
 from duly.values.instants import read_due
-from duly.verbs.events import Events
-from duly.verbs.schedules import Schedules
+from duly.verbs.events.events import Events
+from duly.verbs.schedules.schedules import Schedules
 from duly.verbs.targets import Targets
-from duly.verbs.users import Users
+from duly.verbs.users.users import Users
 from tests.api import (
     test_dead_letters,
     test_events,

@@ -12,7 +12,7 @@ from duly import Duly, InStatus, Misuse, User
 from duly.errors import Problem
 from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.testing import ManualClock
-from duly.verbs.import_users import ROWS_PER_TRANSACTION, ImportLine, ImportObserver
+from duly.verbs.users.bulk_import import ROWS_PER_TRANSACTION, ImportLine, ImportObserver
 from tests.api.greeting import at, due, greetings, planned
 from tests.make import DAY, a_user
 
@@ -238,7 +238,7 @@ async def test_a_large_import_is_stored_in_chunks_with_progress_after_each(app: 
 
 
 async def test_a_row_may_change_a_user_that_an_earlier_chunk_added(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 3)
+    monkeypatch.setattr("duly.verbs.users.bulk_import.ROWS_PER_TRANSACTION", 3)
     many = [a_user(key=f"k{n % 4}", first_name=f"Name {n}") for n in range(20)]
     done = await app.users.import_(many)
     assert (done.added, done.rows, done.refused) == (4, 20, 0)
@@ -249,7 +249,7 @@ async def test_a_row_may_change_a_user_that_an_earlier_chunk_added(app: Duly, mo
 async def test_an_import_whose_rows_cannot_be_read_to_the_end_leaves_whole_chunks(
     app: Duly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 10)
+    monkeypatch.setattr("duly.verbs.users.bulk_import.ROWS_PER_TRANSACTION", 10)
 
     def broken() -> Iterator[dict[str, Any]]:
         yield from rows(25)
@@ -264,7 +264,7 @@ async def test_an_import_whose_rows_cannot_be_read_to_the_end_leaves_whole_chunk
 
 
 async def test_an_import_that_is_cancelled_leaves_whole_chunks(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.verbs.import_users.ROWS_PER_TRANSACTION", 10)
+    monkeypatch.setattr("duly.verbs.users.bulk_import.ROWS_PER_TRANSACTION", 10)
     heard = asyncio.Event()
     work = asyncio.create_task(app.users.import_(rows(500), telling=ImportObserver(progress=lambda _: heard.set())))
     await heard.wait()

@@ -191,7 +191,7 @@ async def test_a_user_whose_events_are_claimed_without_end_is_not_half_deleted(
         looks += 1
         return {"another"}
 
-    monkeypatch.setattr("duly.stores.user_statements.UserQueries.user_head_ids", always)
+    monkeypatch.setattr("duly.stores.statements.users.UserQueries.user_head_ids", always)
     for verb in (app.users.delete(user.id), app.users.update(user.id, last_name="King")):
         with pytest.raises(Conflict, match="being claimed by a worker: try again"):
             await verb

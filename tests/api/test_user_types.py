@@ -194,7 +194,7 @@ async def test_a_refresh_keeps_owed_events(app: Duly, duly: OpenDuly, clock: Man
 async def test_a_refresh_is_for_one_tenant_or_all_and_goes_in_portions(
     app: Duly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.verbs.users.USERS_PER_TRANSACTION", 3)
+    monkeypatch.setattr("duly.verbs.users.users.USERS_PER_TRANSACTION", 3)
     for number in range(10):
         await app.users.add(**WITH_CAT, tenant="a" if number < 4 else "b")
     app.event_types.register(CatDay())

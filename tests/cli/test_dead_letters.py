@@ -13,8 +13,8 @@ import pytest
 
 from duly import Duly
 from duly.errors import StoreUnavailable
-from duly.stores.statements import StoreQueries
-from duly.verbs import dead_letters
+from duly.stores.statements.statements import StoreQueries
+from duly.verbs.events import dead_letters
 from tests.cli.conftest import Shell, Spawn, wait_until
 from tests.dead_letters import dead
 

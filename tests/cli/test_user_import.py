@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from duly.errors import StoreUnavailable
-from duly.verbs import import_users
+from duly.verbs.users import bulk_import
 from tests.cli.conftest import Result, Shell, Spawn, wait_until
 
 HEADER = "key,first_name,last_name,date_of_birth,timezone"
@@ -227,8 +227,8 @@ def test_a_dry_run_does_not_tell_programs_that_anything_was_added(shell: Shell) 
 
 
 def test_a_dry_run_refuses_what_the_import_refuses(on: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_users, "ROWS_PER_TRANSACTION", 3)
-    monkeypatch.setattr(import_users, "MOST_RECENT", 2)
+    monkeypatch.setattr(bulk_import, "ROWS_PER_TRANSACTION", 3)
+    monkeypatch.setattr(bulk_import, "MOST_RECENT", 2)
     reminding = '"{""reminder"": {""on"": ""%s""}}"'
     assert import_(on, f"{HEADER}\n{row(0)}\n{row(1)}\n").code == 0
     lines = [
@@ -263,7 +263,7 @@ def test_a_dry_run_asks_the_event_types(shell: Shell) -> None:
 
 
 def test_a_long_import_tells_its_progress_now_and_then(lite: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_users, "ROWS_PER_TRANSACTION", 2)
+    monkeypatch.setattr(bulk_import, "ROWS_PER_TRANSACTION", 2)
     monkeypatch.setattr("duly.cli.progress.LINE_EVERY_ITEMS", 4)
     lines = import_(lite, people(9)).err.splitlines()
     assert [line.split(", ")[0] for line in lines] == ["4 rows", "8 rows"]
@@ -310,7 +310,7 @@ def test_beginning_past_the_last_line_is_told(lite: Shell, name: str, words: lis
 
 def fail_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store vanishes after so many transactions."""
-    write: Callable[..., Any] = import_users._Import._write
+    write: Callable[..., Any] = bulk_import._Import._write
     done: list[None] = []
 
     async def fails(self: Any, checked: Any) -> Any:
@@ -319,8 +319,8 @@ def fail_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         done.append(None)
         return await write(self, checked)
 
-    monkeypatch.setattr(import_users, "ROWS_PER_TRANSACTION", 2)
-    monkeypatch.setattr(import_users._Import, "_write", fails)
+    monkeypatch.setattr(bulk_import, "ROWS_PER_TRANSACTION", 2)
+    monkeypatch.setattr(bulk_import._Import, "_write", fails)
 
 
 def test_an_import_whose_store_fails_keeps_what_is_stored_and_says_how_to_go_on(
@@ -386,7 +386,7 @@ def test_an_import_whose_file_cannot_be_read_to_the_end_keeps_what_came_before(
     on: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(*_: Any, **__: Any) -> Any:
-        yield import_users.ImportLine(2, {"first_name": "Ada", "last_name": "L", "date_of_birth": "1990-12-10",
+        yield bulk_import.ImportLine(2, {"first_name": "Ada", "last_name": "L", "date_of_birth": "1990-12-10",
                                     "timezone": "UTC", "key": "ada"})  # fmt: skip
         raise OSError(5, "Input/output error")
 

@@ -33,7 +33,7 @@ from duly import (
     webhook,
 )
 from duly.client import Client
-from duly.client.writing import rate_text
+from duly.client.protocol.writing import rate_text
 from duly.decide.targets.rates import read_rate
 from duly.records.filters import EventFilter, filter_of
 from duly.records.results import Discarded, Replayed
@@ -117,7 +117,7 @@ async def test_events_of_a_deleted_schedule_are_found_by_its_id(app: Duly, clien
 
 async def test_pages_of_events_over_http_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = await client.add_many(Timer(START + DAY, "x/ä&?=", n) for n in range(25))
-    monkeypatch.setattr("duly.client.paging.MOST_LISTED", 10)
+    monkeypatch.setattr("duly.client.protocol.paging.MOST_LISTED", 10)
     newest = sorted(ids, reverse=True)
     assert [event.id async for event in client.events.all(OfType("x/ä&?="))] == newest
     pages, after = [], None

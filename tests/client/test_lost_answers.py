@@ -11,7 +11,8 @@ import pytest
 
 from duly import Duly, NotFound, StoreUnavailable, Timer, every
 from duly.api.protocol.problems import Uncertain, problem_of
-from duly.client import Client, ServerError, ServerUnavailable, connection
+from duly.client import Client, ServerError, ServerUnavailable
+from duly.client.protocol import connection
 from duly.errors import Misuse
 from tests.client.serving import Between, answering, without_via
 from tests.make import HOUR, START

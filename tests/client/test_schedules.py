@@ -159,7 +159,7 @@ async def test_a_name_of_a_schedule_over_http_may_be_any_text(client: Client) ->
 
 
 async def test_pages_of_schedules_over_http_follow_one_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duly.client.paging.MOST_LISTED", 2)
+    monkeypatch.setattr("duly.client.protocol.paging.MOST_LISTED", 2)
     names = ["a", "b/ä", "c", "d", "e"]
     for name in names:
         await client.schedules.put(name, every("1h"), "x")

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from duly import Duly, Invalid, Misuse, Retry, Timer, every, webhook
-from duly.client import Client, answers
+from duly.client import Client
+from duly.client.protocol import answers
 from tests.client.serving import without_via
 from tests.make import DAY, HOUR, MINUTE, START
 

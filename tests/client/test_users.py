@@ -10,7 +10,7 @@ from duly import Conflict, Duly, Invalid, Misuse, NotFound, Stale, User
 from duly.client import Client
 from duly.errors import Problem
 from duly.records.results import Imported, RefusedRow, StoredRow
-from duly.verbs.import_users import ImportLine, ImportObserver
+from duly.verbs.users.bulk_import import ImportLine, ImportObserver
 from tests.client.test_events import NOBODY, told
 
 ADA: dict[str, Any] = {
@@ -57,7 +57,7 @@ async def test_a_user_is_what_python_has_on_the_same_database(app: Duly, client:
 async def test_pages_of_users_over_http_follow_one_another(
     app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.client.paging.MOST_LISTED", 2)
+    monkeypatch.setattr("duly.client.protocol.paging.MOST_LISTED", 2)
     for n in range(5):
         await client.users.add(**ADA, key=str(n))
     there = [seen(user) for user in await app.users.list(tenant="default")]
@@ -69,7 +69,7 @@ async def test_pages_of_users_over_http_follow_one_another(
 async def test_an_import_over_http_tells_what_became_of_each_row(
     app: Duly, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.client.import_users.USERS_PER_REQUEST", 3)
+    monkeypatch.setattr("duly.client.users.bulk_import.USERS_PER_REQUEST", 3)
     await client.users.add(**ADA, key="known")
     rows: list[Any] = [
         ADA | {"key": "a"},
@@ -133,7 +133,7 @@ async def test_a_client_lists_the_event_types_of_the_server(app: Duly, client: C
 async def test_a_list_of_large_users_takes_several_pages_and_is_complete(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.verbs.users.PAGE_BYTES", 1000)
+    monkeypatch.setattr("duly.verbs.users.users.PAGE_BYTES", 1000)
     made = [await client.users.add(**ADA | {"attributes": {"note": "x" * 400}}) for _ in range(10)]
     newest_first = [user.id for user in reversed(made)]
     assert [user.id for user in await client.users.list(limit=9)] == newest_first[:9]

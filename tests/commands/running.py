@@ -7,7 +7,7 @@ from typing import Any
 
 from duly import Duly, Event, Retry
 from duly.records.history import Entry
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.worker.running_worker import until
 
 ONCE = Retry(max_attempts=1)

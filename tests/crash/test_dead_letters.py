@@ -16,7 +16,7 @@ from tests.make import make_new
 REPLAY = """if True:
     import asyncio, sys, time
     from duly import Duly
-    from duly.verbs import dead_letters
+    from duly.verbs.events import dead_letters
 
     dead_letters.LETTERS_PER_TRANSACTION = 20
 

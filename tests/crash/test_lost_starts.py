@@ -21,7 +21,7 @@ from duly.config import read_settings
 from duly.records.event import NewEvent
 from duly.signals import Completed, Lost
 from duly.testing import ManualClock
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from duly.wiring import open_store
 from tests.conftest import AnyStore
 from tests.invariants import require_invariants

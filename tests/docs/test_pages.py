@@ -95,7 +95,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
     for queries in source.glob("stores/*/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
-    acting = (*source.glob("engine/**/*.py"), *source.glob("verbs/*.py"))
+    acting = (*source.glob("engine/**/*.py"), *source.glob("verbs/**/*.py"))
     for module in (
         source / "decide/lifecycle.py",
         source / "decide/series/due_head.py",

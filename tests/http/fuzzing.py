@@ -16,10 +16,10 @@ from schemathesis.engine import events
 from duly import Duly, Event, Rejected, cron, webhook
 from duly.api.nouns.dead_letter_batches import same
 from duly.api.protocol.query_string import PAGING
-from duly.records.cursors import write_cursor
+from duly.records.finding.cursors import write_cursor
 from duly.records.finding.sorting import BEYOND_WAITING, DUE, LATEST_DUE
 from duly.values.numbers import as_whole
-from duly.verbs.dead_letters import Place
+from duly.verbs.events.dead_letters import Place
 from tests.http.generated_values import drawable
 from tests.make import a_user
 

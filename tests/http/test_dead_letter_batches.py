@@ -7,7 +7,7 @@ import pytest
 
 from duly import Status
 from duly.api.nouns.dead_letter_batches import same
-from duly.records.cursors import write_cursor
+from duly.records.finding.cursors import write_cursor
 from duly.records.specs import Everything, InStatus
 from duly.testing import ManualClock, Recorder
 from tests.conftest import OpenDuly
@@ -22,7 +22,7 @@ MANY = 12
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request takes five."""
     monkeypatch.setattr("duly.api.nouns.dead_letter_batches.MOST_AT_ONCE", 5)
-    monkeypatch.setattr("duly.verbs.dead_letters.LETTERS_PER_TRANSACTION", 3)
+    monkeypatch.setattr("duly.verbs.events.dead_letters.LETTERS_PER_TRANSACTION", 3)
 
 
 async def pieces(http: Caller, act: str, body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ import pytest
 
 from duly import Event, Failed, Rejected
 from duly.ids import new_id
-from duly.records.cursors import write_cursor
 from duly.records.event import Outcome
+from duly.records.finding.cursors import write_cursor
 from duly.testing import ManualClock, Recorder
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths

@@ -16,7 +16,7 @@ from duly.records.user import User
 from duly.stores.postgres.tenants.tenant_session import PostgresTenantSession as OfPostgres
 from duly.stores.sqlite.tenant_session import SqliteTenantSession as OfSqlite
 from duly.testing import ManualClock
-from duly.verbs.users import Users
+from duly.verbs.users.users import Users
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller, paths
 from tests.http.tenants import SECRET_KEY, Tenant, rows_of, settle

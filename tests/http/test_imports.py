@@ -41,7 +41,7 @@ async def test_an_import_that_fails_in_the_middle_stores_nothing(http: Caller, m
         await change_users(*args)
         raise ZeroDivisionError
 
-    monkeypatch.setattr("duly.verbs.import_users.change_users", fails)
+    monkeypatch.setattr("duly.verbs.users.bulk_import.change_users", fails)
     many = [the_user(number) for number in range(MANY)] + [the_user(9, first_name="Grace")]
     assert (await http.client.post("/v1/users/import", json={"users": many})).status_code == 500
     assert (await http.get("/v1/users"))["users"] == []

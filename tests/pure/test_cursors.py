@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.records.cursors import read_cursor, write_cursor
+from duly.records.finding.cursors import read_cursor, write_cursor
 
 
 @pytest.mark.parametrize("after", ["019a8f2e-6c00-7abc-8def-0123456789ab", "a/b ä ✓", "x" * 200])

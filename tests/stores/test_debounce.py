@@ -8,7 +8,7 @@ from duly.ports import Added
 from duly.records.event import Status
 from duly.records.specs import Everything
 from duly.testing import ManualClock
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.conftest import AnyStore, OpenStore
 from tests.make import DAY, HOUR, LANE, LEASE, MINUTE, START, completed, failed, make_new
 from tests.stores.rows import event_of

@@ -207,7 +207,7 @@ async def test_one_claim_takes_timers_and_heads_oldest_first(store: AnyStore, cl
 async def test_a_series_larger_than_a_batch_is_held_reheld_gated_and_cancelled_whole(
     store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.stores.schedule_statements.BATCH_ROWS", 3)
+    monkeypatch.setattr("duly.stores.statements.schedules.BATCH_ROWS", 3)
     schedule = make_schedule()
     async with store.begin() as tx:
         await tx.plant([make_head(schedule, due=START + n * HOUR, head=False) for n in range(8)])

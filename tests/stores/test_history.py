@@ -3,7 +3,7 @@ from duly.ids import new_id
 from duly.records.event import Status
 from duly.records.history import Entry
 from duly.testing import ManualClock
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.conftest import AnyStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, failed, make_new
 from tests.stores.rows import event_of

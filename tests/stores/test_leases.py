@@ -7,7 +7,7 @@ from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.records.event import Claim, Event, NewEvent, Status
 from duly.records.history import Entry
 from duly.testing import ManualClock
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.conftest import AnyStore
 from tests.make import (
     DAY,

@@ -8,7 +8,7 @@ import pytest
 
 from duly.records.event import Event, Status
 from duly.testing import ManualClock
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.conftest import AnyStore, OpenStore
 from tests.make import HOUR, LANE, LEASE, MINUTE, START, completed, make_new
 from tests.stores.rows import event_with_key, spelled

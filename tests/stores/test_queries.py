@@ -65,7 +65,7 @@ def test_a_percent_sign_survives_drivers_that_use_it_for_parameters() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_query_has_a_name_of_its_own(dialect: str) -> None:
-    folder = Path(str(files("duly.stores") / dialect))
+    folder = Path(str(files("duly.stores") / dialect / "sql"))
     text = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.sql"))
     names = re.findall(r"^-- name: (\w+)", text, re.MULTILINE)
     assert len(names) == len(set(names)) == len(load(dialect))

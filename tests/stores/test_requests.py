@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duly.ports import StoredResponse
-from duly.stores.key_statements import RESPONSE_LIFETIME
+from duly.stores.statements.keys import RESPONSE_LIFETIME
 from duly.testing import ManualClock
 from tests.conftest import AnyStore, OpenStore
 

@@ -8,7 +8,7 @@ from duly.decide.series.successor import with_successor
 from duly.ports import KnownFrontier
 from duly.records.event import Status
 from duly.testing import ManualClock
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.conftest import AnyStore
 from tests.make import HOUR, LANE, LEASE, MICROSECOND, SECOND, START, completed, make_head, make_new, make_schedule
 from tests.stores.rows import event_of

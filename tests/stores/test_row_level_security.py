@@ -19,7 +19,7 @@ from duly.errors import Misuse, StoreUnavailable
 from duly.stores.postgres.store import PostgresStore
 from duly.stores.postgres.tenants.rls_role import CONFINED_TABLES, RIGHTS, ROLE
 from duly.stores.postgres.tenants.tenant_session import CONFINED_CONNECTIONS, FOR_OTHERS
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from duly.wiring import open_store
 from tests.make import HOUR, LANE, LEASE, START, make_head, make_new, make_schedule, make_user
 from tests.modest import ModestDatabase

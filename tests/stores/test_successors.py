@@ -11,8 +11,8 @@ import pytest
 from duly import Duly, Event, StoreUnavailable, every
 from duly.engine.series.successors import Successors
 from duly.testing import ManualClock
-from duly.verbs.events import Events
-from duly.verbs.schedules import Schedules
+from duly.verbs.events.events import Events
+from duly.verbs.schedules.schedules import Schedules
 from tests.conftest import AnyStore
 from tests.make import HOUR, a_user
 from tests.worker.running_worker import PATIENCE, until, working

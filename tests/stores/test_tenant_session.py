@@ -15,7 +15,7 @@ from duly.records.specs import Everything
 from duly.stores.postgres.store import PostgresStore
 from duly.stores.postgres.tenants.tenant_session import PostgresTenantSession
 from duly.stores.sqlite.tenant_session import SqliteTenantSession
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.conftest import AnyStore, OpenStore
 from tests.make import LANE, LEASE, make_new, make_user
 from tests.stores.rows import ask, event_of, spelled

@@ -10,7 +10,7 @@ from duly.engine.schedule import OrderedTimer, put_ordered_timers
 from duly.records.event import Event
 from duly.testing import ManualClock
 from duly.timer_service.messages import REACHED, TIMER, read_command
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from tests.conftest import AnyStore
 from tests.make import HOUR, LEASE, MINUTE, START, completed, given_back, make_new, rejected
 from tests.stores.rows import spelled

@@ -17,7 +17,7 @@ from duly.channels.brokers.nats_streams import COMMANDS, FOR_EVENTS, FOR_REJECTE
 from duly.engine import schedule
 from duly.errors import StoreError
 from duly.signals import CommandRejected, CommandsTaken, CommandStuck
-from duly.stores.statements import StoreQueries
+from duly.stores.statements.statements import StoreQueries
 from duly.timer_service import commands
 from tests.brokers import NatsServer
 from tests.conftest import AnyStore

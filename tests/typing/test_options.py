@@ -15,7 +15,7 @@ from duly.records.schedule import ScheduleOptions
 from duly.records.user import UserChanges, UserFields
 from duly.rules import policies
 from duly.rules.policies import PolicyOptions
-from duly.verbs.schedules import Schedules
+from duly.verbs.schedules.schedules import Schedules
 
 GROUPS = ("events", "schedules", "users", "targets", "event_types")
 

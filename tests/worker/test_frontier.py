@@ -15,7 +15,7 @@ from duly import Duly, Event
 from duly.engine.faults import frontier as frontiers
 from duly.engine.faults.frontier import Frontier
 from duly.signals import Completed
-from duly.stores.statements import StoreQueries
+from duly.stores.statements.statements import StoreQueries
 from tests.conftest import AnyStore
 from tests.make import HOUR, LANE, LEASE, SECOND, make_new
 from tests.worker.running_worker import Told, until, working

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 import msgspec
 
-from duly.client.answers import log_warnings, problems_of
-from duly.client.connection import LARGEST_BULK_BYTES, ServerConnection, place
 from duly.client.event_types import EventTypes
 from duly.client.events import Events
-from duly.client.group import check_tenant, said
-from duly.client.refusals import here_only, refuse_transaction
-from duly.client.schedules import Schedules
+from duly.client.protocol.answers import log_warnings, problems_of
+from duly.client.protocol.connection import LARGEST_BULK_BYTES, ServerConnection, place
+from duly.client.protocol.group import check_tenant, said
+from duly.client.protocol.refusals import here_only, refuse_transaction
+from duly.client.protocol.writing import ANY_CHANNEL, instant, timer_body
+from duly.client.schedules.schedules import Schedules
+from duly.client.schedules.templates import Templates
 from duly.client.targets import Targets
-from duly.client.templates import Templates
-from duly.client.users import Users
+from duly.client.users.users import Users
 from duly.client.workers import Workers
-from duly.client.writing import ANY_CHANNEL, instant, timer_body
 from duly.decide.keys import required_fresh
 from duly.decide.planning import plan
 from duly.decide.series.forecast import STEP

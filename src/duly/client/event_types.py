@@ -6,9 +6,9 @@ from typing import Any, NoReturn, Unpack
 
 import msgspec
 
-from duly.client.connection import place
-from duly.client.group import Group
-from duly.client.refusals import here_only, refuse_transaction
+from duly.client.protocol.connection import place
+from duly.client.protocol.group import Group
+from duly.client.protocol.refusals import here_only, refuse_transaction
 from duly.decide.checks import name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON, TypeChanges, TypeSettings

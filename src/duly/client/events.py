@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from duly.client.connection import place
-from duly.client.group import Group, said
-from duly.client.paging import all_pages, count_of, one_page, whole_history
-from duly.client.refusals import refuse_name, refuse_transaction
-from duly.client.writing import instant, rate_text
+from duly.client.protocol.connection import place
+from duly.client.protocol.group import Group, said
+from duly.client.protocol.paging import all_pages, count_of, one_page, whole_history
+from duly.client.protocol.refusals import refuse_name, refuse_transaction
+from duly.client.protocol.writing import instant, rate_text
 from duly.decide.checks import check_id
 from duly.decide.why import Why
 from duly.errors import Conflict, NotFound
@@ -23,7 +23,7 @@ from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
 from duly.records.wire.answers import DISCARDED, REPLAYED
-from duly.verbs.events import AN_EVENTS
+from duly.verbs.events.events import AN_EVENTS
 
 REPLAYED_SO_FAR = msgspec.json.Decoder(REPLAYED)
 DISCARDED_SO_FAR = msgspec.json.Decoder(DISCARDED)

@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from duly.client.connection import place
-from duly.client.group import NOTHING, Group, said
-from duly.client.paging import all_pages, up_to
-from duly.client.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.writing import rate_text
+from duly.client.protocol.connection import place
+from duly.client.protocol.group import NOTHING, Group, said
+from duly.client.protocol.paging import all_pages, up_to
+from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
+from duly.client.protocol.writing import rate_text
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.secrets import written
 from duly.decide.targets.targets import WEBHOOK, listed_statuses, target_name_problems

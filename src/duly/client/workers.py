@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from duly.client.connection import place
-from duly.client.group import Group
+from duly.client.protocol.connection import place
+from duly.client.protocol.group import Group
 from duly.errors import Forbidden
 from duly.records.wire.answers import AT_WORK
 from duly.records.workers.worker import LANE_JSON, WORKER_JSON, LaneInfo, WorkerInfo

@@ -46,8 +46,8 @@ from duly.ports.events import (
     EventTransaction,
     Page,
 )
-from duly.ports.figures import FigurePort, LaneDepth, StoreFigures
-from duly.ports.forecast import CountedRows, DueWindow, ForecastPort, RepeatingHeads, ScheduledHead
+from duly.ports.figures.figures import FigurePort, LaneDepth, StoreFigures
+from duly.ports.figures.forecast import CountedRows, DueWindow, ForecastPort, RepeatingHeads, ScheduledHead
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.pruning import Prunable, PrunePage, PrunePort, PruneStore

@@ -6,8 +6,8 @@ from typing import Protocol
 from duly.ports.claiming import ClaimPath, ClaimTransaction
 from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.events import EventFinder, EventPort
-from duly.ports.figures import FigurePort
-from duly.ports.forecast import ForecastPort
+from duly.ports.figures.figures import FigurePort
+from duly.ports.figures.forecast import ForecastPort
 from duly.ports.invariants import InvariantPort
 from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort

@@ -49,7 +49,7 @@ def names_in(file: str, dialect: str) -> tuple[str, ...]:
 
 
 def _read(file: str, dialect: str) -> str:
-    return (files("duly.stores") / dialect / file).read_text(encoding="utf-8")
+    return (files("duly.stores") / dialect / "sql" / file).read_text(encoding="utf-8")
 
 
 @lru_cache

@@ -18,14 +18,14 @@ from duly.records.api_key import Scope
 from duly.records.event import NewEvent, Timer
 from duly.records.figures.forecast import Forecast
 from duly.verbs.event_types import SettingVerbs
-from duly.verbs.events import Events
+from duly.verbs.events.events import Events
 from duly.verbs.figures.forecast import LIMITS_OVER_HTTP, forecast
 from duly.verbs.requests import Requests
-from duly.verbs.schedules import Schedules
+from duly.verbs.schedules.schedules import Schedules
+from duly.verbs.schedules.templates import Templates
 from duly.verbs.targets import Targets
-from duly.verbs.templates import Templates
 from duly.verbs.transactions import no_transaction
-from duly.verbs.users import Users
+from duly.verbs.users.users import Users
 from duly.verbs.workers import Workers
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 from duly.decide.checks import INVISIBLE, LONGEST
-from duly.records.cursors import CURSOR
 from duly.records.event import Status
+from duly.records.finding.cursors import CURSOR
 from duly.values.durations import format_duration
 from duly.values.instants import DATE, HOURS_AND_MINUTES, INSTANT, LOCAL, MAX_DELAY, OFFSET, TIME_OF_DAY, YEARS
 from duly.values.spans import SpanOption

@@ -11,10 +11,10 @@ from duly.api.protocol.request import ApiRequest
 from duly.decide.checks import is_id
 from duly.decide.lifecycle import LONGEST_WAIT
 from duly.errors import Invalid, Problem
-from duly.records.cursors import read_cursor, write_cursor
 from duly.records.filters import EventFilter
-from duly.verbs.dead_letters import Extent, Place
-from duly.verbs.events import check_limit
+from duly.records.finding.cursors import read_cursor, write_cursor
+from duly.verbs.events.dead_letters import Extent, Place
+from duly.verbs.events.events import check_limit
 
 MOST_AT_ONCE = 10_000
 """Dead letters that one request replays or discards."""

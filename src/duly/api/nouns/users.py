@@ -28,7 +28,7 @@ from duly.records.results import RefusedRow, StoredRow
 from duly.records.specs import OfUser
 from duly.records.user import USER_JSON, USER_PAGE, User
 from duly.records.wire.answers import UserResults
-from duly.verbs.import_users import ImportObserver
+from duly.verbs.users.bulk_import import ImportObserver
 
 operations = Operations("users")
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from duly.decide.checks import MOST_LISTED, is_id, name_problems
 from duly.errors import Problem
-from duly.records.cursors import read_cursor, write_cursor
+from duly.records.finding.cursors import read_cursor, write_cursor
 from duly.records.finding.sorting import read_due_place
 
 USUAL_LIMIT = 100

@@ -27,7 +27,7 @@ from duly.rules.notation import every
 from duly.rules.zones import to_wall
 from duly.timer_service.messages import TIMER
 from duly.values.durations import format_duration, parse_duration
-from duly.verbs.events import MOST
+from duly.verbs.events.events import MOST
 
 if TYPE_CHECKING:
     from duly.cli.demo.broker import DemoBroker

@@ -21,7 +21,7 @@ from duly.records.event import Status, lane_of
 from duly.records.specs import Compare, Now, OneOf
 from duly.stores.migrations import migrations, pending
 from duly.values.durations import format_duration
-from duly.verbs.events import MOST
+from duly.verbs.events.events import MOST
 
 FIRST_SOUND_SQLITE = (3, 51, 3)
 """The first version in which a reset of the WAL cannot corrupt the file."""

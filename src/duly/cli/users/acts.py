@@ -21,7 +21,7 @@ from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import EVENT_JSON, Status
 from duly.records.specs import InStatus, OfUser
 from duly.records.user import USER_JSON, User
-from duly.verbs.events import MOST
+from duly.verbs.events.events import MOST
 
 Name = Annotated[str, Parameter(help="Id or key of the user", metavar="ID")]
 Tenant = Annotated[

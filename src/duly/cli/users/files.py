@@ -15,7 +15,7 @@ import msgspec
 
 from duly.decide.calendars.users import FIELDS, REQUIRED
 from duly.errors import Invalid, Misuse, Problem
-from duly.verbs.import_users import ImportLine
+from duly.verbs.users.bulk_import import ImportLine
 
 LONGEST_LINE_BYTES = 1_000_000
 """Bytes of a line, so that a file without line ends does not fill the memory."""

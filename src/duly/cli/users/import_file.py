@@ -24,7 +24,7 @@ from duly.decide.checks import name_problems
 from duly.duly import Duly
 from duly.errors import Conflict, DulyError, Invalid, Misuse, NotFound, StoreError
 from duly.records.results import Imported
-from duly.verbs.import_users import ImportObserver, rehearse
+from duly.verbs.users.bulk_import import ImportObserver, rehearse
 
 STDIN = "-"
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 
-from duly.verbs.import_users import ImportLine
+from duly.verbs.users.bulk_import import ImportLine
 
 LINES_PER_BATCH = 250
 """Lines that the thread passes to the event loop at a time."""

@@ -10,7 +10,7 @@ from duly.errors import Misuse, SchemaMismatch
 from duly.stores.postgres.bulk_copy import UTF8, BulkCopyQueries, asyncpg_copies, asyncpg_copy, sqlstate_of
 from duly.stores.postgres.copy_rows import Table
 from duly.stores.queries import Query
-from duly.stores.statements import StoreQueries
+from duly.stores.statements.statements import StoreQueries
 
 SUPPORTED = "asyncpg, psycopg (3), SQLAlchemy (Core or ORM, sync or async) on PostgreSQL, or duly.transaction()"
 

@@ -11,7 +11,7 @@ from duly.stores.columns.dialects import POSTGRES
 from duly.stores.columns.readers import EPOCH, RowReaders
 from duly.stores.filters.specs import Dialect
 from duly.stores.query_base import Columns
-from duly.stores.statements import StoreQueries, by_due
+from duly.stores.statements.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
 

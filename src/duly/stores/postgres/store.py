@@ -45,7 +45,7 @@ from duly.stores.postgres.tenants.tenant_session import (
 )
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query
-from duly.stores.statements import Autocommit
+from duly.stores.statements.statements import Autocommit
 
 OWN_CONNECTIONS = 5
 """Connections of the engine: claims, settlements, lease renewals, and people's lookups."""

@@ -39,7 +39,7 @@ from duly.stores.sqlite.driver import (
 from duly.stores.sqlite.locks import LockWait
 from duly.stores.sqlite.tenant_session import SqliteTenantSession
 from duly.stores.sqlite.waker import SqliteWaker
-from duly.stores.statements import Autocommit
+from duly.stores.statements.statements import Autocommit
 from duly.values.instants import write_instant
 
 T = TypeVar("T")

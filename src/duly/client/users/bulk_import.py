@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from duly.client.answers import problems_of
-from duly.client.connection import LARGEST_BULK_BYTES, ServerConnection, place
+from duly.client.protocol.answers import problems_of
+from duly.client.protocol.connection import LARGEST_BULK_BYTES, ServerConnection, place
 from duly.decide.checks import write_json
 from duly.errors import Problem
 from duly.records.results import Imported, RefusedRow, StoredRow
 from duly.records.wire.answers import UserResults
-from duly.verbs.import_users import MOST_REMEMBERED, ImportLine, ImportObserver, Lines, numbered
+from duly.verbs.users.bulk_import import MOST_REMEMBERED, ImportLine, ImportObserver, Lines, numbered
 
 USERS_PER_REQUEST = 2000
 """Users in one request; the server takes five times as many."""

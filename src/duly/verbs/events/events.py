@@ -26,7 +26,7 @@ from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
 from duly.values.instants import due_problems, write_instant
-from duly.verbs.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
+from duly.verbs.events.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads

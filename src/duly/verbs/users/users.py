@@ -23,8 +23,8 @@ from duly.records.specs import OfUser
 from duly.records.user import Notes, User, UserChanges, UserFields
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
-from duly.verbs.import_users import ImportObserver, Lines, import_users, rehearse
 from duly.verbs.marks import for_doors, reads
+from duly.verbs.users.bulk_import import ImportObserver, Lines, import_users, rehearse
 
 USERS_PER_TRANSACTION = 500
 """Users whose events a refresh updates in one transaction."""

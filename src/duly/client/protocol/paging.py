@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from duly.client.connection import ServerConnection
+from duly.client.protocol.connection import ServerConnection
 from duly.decide.checks import MOST_LISTED, check_page
 from duly.records.finding.counts import Count
 from duly.records.history import HISTORY_PAGE, Entry

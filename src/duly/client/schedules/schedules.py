@@ -7,12 +7,12 @@ from typing import Any, NoReturn, Unpack
 
 import msgspec
 
-from duly.client.answers import log_warnings
-from duly.client.connection import place
-from duly.client.group import Group, said
-from duly.client.paging import all_pages, count_of, up_to, whole_history
-from duly.client.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.writing import instant, preview_body
+from duly.client.protocol.answers import log_warnings
+from duly.client.protocol.connection import place
+from duly.client.protocol.group import Group, said
+from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
+from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
+from duly.client.protocol.writing import instant, preview_body
 from duly.decide.checks import name_problems, write_json
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview, never
@@ -27,7 +27,7 @@ from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.records.wire.schedule_writer import schedule_body
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
-from duly.verbs.schedules import UNCHANGED
+from duly.verbs.schedules.schedules import UNCHANGED
 
 LONGEST_WAIT_S = 60.0
 """Seconds for which a server waits for an event at most."""

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from duly.backoff import Backoff
-from duly.client.answers import RENAMED, Reply, error_of, misunderstood, named
+from duly.client.protocol.answers import RENAMED, Reply, error_of, misunderstood, named
 from duly.decide.checks import name_problems
 from duly.errors import DulyError, Invalid, Misuse, Problem, ServerUnavailable
 from duly.extras import install

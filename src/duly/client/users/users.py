@@ -6,12 +6,12 @@ from typing import Any, NoReturn, Unpack
 
 import msgspec
 
-from duly.client.connection import place
-from duly.client.group import Group
-from duly.client.import_users import import_users
-from duly.client.paging import all_pages, count_of, up_to, whole_history
-from duly.client.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.schedules import if_match
+from duly.client.protocol.connection import place
+from duly.client.protocol.group import Group
+from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
+from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
+from duly.client.schedules.schedules import if_match
+from duly.client.users.bulk_import import import_users
 from duly.decide.calendars.attribute_filters import PREFIX, write_attribute
 from duly.decide.checks import check_id, name_problems, write_json
 from duly.errors import Invalid, NotFound, Problem
@@ -21,8 +21,8 @@ from duly.records.finding.users import UserFilters, user_search
 from duly.records.history import Entry
 from duly.records.results import Imported
 from duly.records.user import USER_JSON, USER_PAGE, User, UserChanges, UserFields
-from duly.verbs.import_users import ImportObserver, Lines
-from duly.verbs.users import A_USERS, QUIET, user_id
+from duly.verbs.users.bulk_import import ImportObserver, Lines
+from duly.verbs.users.users import A_USERS, QUIET, user_id
 
 FROM_HTTP = "import"
 

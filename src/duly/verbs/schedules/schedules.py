@@ -37,8 +37,8 @@ from duly.rules.timetable import BEFORE, Timetable
 from duly.values.instants import due_problems, write_instant
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
-from duly.verbs.schedule_imports import ScheduleImports
-from duly.verbs.templates import find_template
+from duly.verbs.schedules.imports import ScheduleImports
+from duly.verbs.schedules.templates import find_template
 
 MOST_BACKFILLED = 10_000
 """Events that one backfill may create, in one transaction."""

@@ -33,21 +33,21 @@ from duly.records.specs import Spec
 from duly.stores.columns.lists import ADD
 from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
-from duly.stores.dead_letter_statements import DeadLetterQueries
-from duly.stores.figure_statements import FigureQueries
 from duly.stores.figures.forecast import ForecastQueries
 from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.finding.counts import CountQueries
-from duly.stores.invariant_statements import InvariantQueries
-from duly.stores.key_statements import KeyQueries, RequestQueries
-from duly.stores.prune_statements import PruneQueries
 from duly.stores.queries import Query, load
 from duly.stores.query_base import Columns, TimedRows, each, read_settled
-from duly.stores.schedule_statements import ScheduleQueries
-from duly.stores.target_statements import TargetQueries
-from duly.stores.timer_statements import TimerQueries
-from duly.stores.user_statements import UserQueries
-from duly.stores.worker_statements import WorkerQueries
+from duly.stores.statements.dead_letters import DeadLetterQueries
+from duly.stores.statements.figures import FigureQueries
+from duly.stores.statements.invariants import InvariantQueries
+from duly.stores.statements.keys import KeyQueries, RequestQueries
+from duly.stores.statements.prune import PruneQueries
+from duly.stores.statements.schedules import ScheduleQueries
+from duly.stores.statements.targets import TargetQueries
+from duly.stores.statements.timers import TimerQueries
+from duly.stores.statements.users import UserQueries
+from duly.stores.statements.workers import WorkerQueries
 
 MOST_ENTRIES = 2**31 - 1
 """The limit for a whole history: larger than the number of entries of any subject."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from duly.client.connection import ServerConnection
+from duly.client.protocol.connection import ServerConnection
 from duly.errors import Misuse
 
 

@@ -4,15 +4,15 @@ import builtins
 from collections.abc import AsyncIterator
 from typing import Any, Unpack
 
-from duly.client.connection import place
-from duly.client.group import Group
-from duly.client.paging import all_pages, up_to
-from duly.client.refusals import refuse_transaction
-from duly.client.schedules import if_match
+from duly.client.protocol.connection import place
+from duly.client.protocol.group import Group
+from duly.client.protocol.paging import all_pages, up_to
+from duly.client.protocol.refusals import refuse_transaction
+from duly.client.schedules.schedules import if_match
 from duly.decide.checks import name_problems
 from duly.errors import Invalid, NotFound
 from duly.records.template import TEMPLATE_JSON, TEMPLATE_PAGE, Template, TemplateSettings
-from duly.verbs.templates import settings_body
+from duly.verbs.schedules.templates import settings_body
 
 
 class Templates(Group):

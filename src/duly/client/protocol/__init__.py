@@ -1,0 +1,1 @@
+"""How a client speaks to a server: connection, requests written, answers and refusals read, pages."""

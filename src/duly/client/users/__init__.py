@@ -1,0 +1,1 @@
+"""The verbs of users and their bulk import, over HTTP."""

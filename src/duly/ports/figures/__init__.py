@@ -1,0 +1,1 @@
+"""What figures ask of a store: the gauges of metrics, and forecasts."""

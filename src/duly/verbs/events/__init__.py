@@ -1,0 +1,1 @@
+"""The verbs of events, and the acts on many dead letters."""
