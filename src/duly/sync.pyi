@@ -134,25 +134,6 @@ class _Events:
         """Discard the dead letters that match the spec, the oldest first, at most *limit*."""
 
 class _Schedules:
-    def put(
-        self,
-        name: str,
-        rule: Rule | dict[str, Any] | None = None,
-        type: str | None = None,
-        payload: Any = None,
-        *,
-        template: str | None = None,
-        timezone: str | None = None,
-        tenant: str = "default",
-        target: dict[str, Any] | None = None,
-        retry: Retry | None = None,
-        enabled: bool | None = None,
-        expected: str | None = None,
-        transaction: Any = None,
-        by: str = "api",
-        **policies: Unpack[PolicyOptions],
-    ) -> Schedule:
-        """Create a schedule, or replace the one with this name."""
     def get(self, name: str, *, tenant: str = "default") -> Schedule: ...
     def list(
         self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
@@ -162,22 +143,18 @@ class _Schedules:
         """The number of schedules: exact up to 10,000, then an estimate that says so."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, the oldest first."""
-    def pause(
-        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
-    ) -> Schedule:
-        """Pause a schedule: none of its events starts any more."""
-    def resume(
-        self, name: str, *, tenant: str = "default", passed: str = ..., transaction: Any = None, by: str = "api"
-    ) -> Resumed:
-        """Resume a schedule."""
-    def reschedule(
-        self, name: str, due: datetime, *, tenant: str = "default", transaction: Any = None, by: str = "api"
-    ) -> Schedule:
-        """Move only the next event; the rule continues after it."""
-    def skip(
-        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
-    ) -> Schedule:
-        """Skip only the next event."""
+    def preview(
+        self,
+        what: str | Rule | dict[str, Any],
+        *,
+        count: int = 10,
+        after: datetime | None = None,
+        timezone: str | None = None,
+        tenant: str = "default",
+        enough: Callable[[], bool] = ...,
+        **policies: Unpack[PolicyOptions],
+    ) -> builtins.list[Preview]:
+        """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
     def trigger(
         self,
         name: str,
@@ -204,18 +181,41 @@ class _Schedules:
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
         instant of each occurrence."""
-    def preview(
+    def put(
         self,
-        what: str | Rule | dict[str, Any],
+        name: str,
+        rule: Rule | dict[str, Any] | None = None,
+        type: str | None = None,
+        payload: Any = None,
         *,
-        count: int = 10,
-        after: datetime | None = None,
+        template: str | None = None,
         timezone: str | None = None,
         tenant: str = "default",
-        enough: Callable[[], bool] = ...,
+        target: dict[str, Any] | None = None,
+        retry: Retry | None = None,
+        enabled: bool | None = None,
+        expected: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
         **policies: Unpack[PolicyOptions],
-    ) -> builtins.list[Preview]:
-        """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
+    ) -> Schedule:
+        """Create a schedule, or replace the one with this name."""
+    def pause(
+        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> Schedule:
+        """Pause a schedule: none of its events starts any more."""
+    def resume(
+        self, name: str, *, tenant: str = "default", passed: str = ..., transaction: Any = None, by: str = "api"
+    ) -> Resumed:
+        """Resume a schedule."""
+    def reschedule(
+        self, name: str, due: datetime, *, tenant: str = "default", transaction: Any = None, by: str = "api"
+    ) -> Schedule:
+        """Move only the next event; the rule continues after it."""
+    def skip(
+        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
+    ) -> Schedule:
+        """Skip only the next event."""
     def delete(
         self,
         name: str,

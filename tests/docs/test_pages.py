@@ -109,9 +109,9 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
             if module.name in ("targets.py", "circuit_breaker.py", "keys.py"):
                 (of_keys if module.name == "keys.py" else of_targets).update(acts_of_targets(call, name))
                 continue
-            place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "_note": 2, "Reshaped": 2}.get(name)
+            place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "note_act": 2, "Reshaped": 2}.get(name)
             if place is not None and len(call.args) > place and isinstance(call.args[place], ast.Constant):
-                (of_schedules if name == "_note" else written).add(ast.literal_eval(call.args[place]))
+                (of_schedules if name == "note_act" else written).add(ast.literal_eval(call.args[place]))
             if name in ("tx.note", "notes.append", "tx.drop"):
                 for row in (row for row in ast.walk(call) if isinstance(row, ast.Tuple) and len(row.elts) > 2):
                     about = subjects.get(ast.unparse(row.elts[0]), written)

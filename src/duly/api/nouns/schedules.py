@@ -41,7 +41,7 @@ from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.records.wire.schedule_reader import editable, read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.values.instants import read_instant
-from duly.verbs.schedules.schedules import MOST_BACKFILLED, UNCHANGED
+from duly.verbs.schedules.runs import MOST_BACKFILLED, UNCHANGED
 
 operations = Operations("schedules")
 

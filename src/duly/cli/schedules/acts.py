@@ -18,7 +18,7 @@ from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import EVENT_JSON, Status
 from duly.records.schedule import SCHEDULE_JSON
-from duly.verbs.schedules.schedules import UNCHANGED
+from duly.verbs.schedules.runs import UNCHANGED
 
 Tenant = Annotated[str, Parameter(help="Tenant of the schedule (default: default)")]
 

@@ -27,7 +27,7 @@ from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
 from duly.records.wire.schedule_writer import schedule_body
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
-from duly.verbs.schedules.schedules import UNCHANGED
+from duly.verbs.schedules.runs import UNCHANGED
 
 LONGEST_WAIT_S = 60.0
 """Seconds for which a server waits for an event at most."""

@@ -5,18 +5,13 @@ import builtins
 from collections.abc import Mapping
 from typing import Any
 
-from duly.ports import ScheduleStore
 from duly.records.schedule import Schedule
 from duly.verbs.marks import for_doors, reads
+from duly.verbs.schedules.group import ScheduleGroup
 
 
-class ScheduleImports:
+class ScheduleImports(ScheduleGroup):
     """The part of ``duly.schedules`` that imports need."""
-
-    _store: ScheduleStore
-
-    def _within(self, transaction: Any) -> "ScheduleImports":
-        raise NotImplementedError
 
     @for_doors
     @reads
