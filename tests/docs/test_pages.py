@@ -93,7 +93,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     written, of_users = {Drop("", 1, None).act}, {"created"}  # a user's row tells of that itself
     of_schedules, of_targets, of_keys = set[str](), set[str](), set[str]()
     subjects = {"schedule.id": of_schedules, "one.user.id": of_users, "user": of_users, "user.id": of_users}
-    for queries in source.glob("stores/*/*.sql"):
+    for queries in source.glob("stores/*/sql/*.sql"):
         written |= set(re.findall(r"SELECT [\w.]+, (?:\{now\}|:now), '([a-z ]+)'", queries.read_text(encoding="utf-8")))
     acting = (*source.glob("engine/**/*.py"), *source.glob("verbs/**/*.py"))
     for module in (
