@@ -139,8 +139,22 @@ def group_property(name: str, of: str) -> str:
 
 
 def verbs(where: Module, owner: str, names: tuple[str, ...], imports: Imports) -> list[str]:
-    found = {function.name: function for function in _functions(where.find(owner))}
-    return [written(found[name], where, imports) for name in names]
+    found = {
+        function.name: written(function, origin, imports)
+        for origin, node in _with_bases(where, owner)
+        for function in _functions(node)
+        if function.name in names
+    }
+    return [found[name] for name in names]
+
+
+def _with_bases(where: Module, owner: str) -> Iterator[tuple[Module, ast.ClassDef]]:
+    """A class, after the classes of ours that it is derived from."""
+    node = where.find(owner)
+    for base in node.bases:
+        if isinstance(base, ast.Name) and where.origins.get(base.id, "").startswith("duly."):
+            yield from _with_bases(module(where.origins[base.id]), base.id)
+    yield where, node
 
 
 def plain_class(name: str, imports: Imports, more: list[str] | None = None) -> str:

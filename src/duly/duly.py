@@ -13,7 +13,6 @@ from duly.channels.missing import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
 from duly.decide.calendars.event_types import EventType, shipped
-from duly.decide.keys import required_fresh
 from duly.decide.own_checks import Check, CheckedChannels, OwnChecks
 from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.commands import COMMAND
@@ -21,8 +20,8 @@ from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.faults.store_backoff import StoreBackoff
+from duly.engine.presence.never_served import NeverServed
 from duly.engine.retention.prune import SHARE_BY_HAND, Tally, prune
-from duly.engine.schedule import add_timers, put_timer
 from duly.engine.series.code_schedules import CodeSchedules, origin_of, orphaned, put_declared
 from duly.engine.series.follow_settings import follow_for_a_while, follow_settings
 from duly.engine.series.put_schedule import ScheduleDraft, checked
@@ -34,10 +33,10 @@ from duly.engine.worker import Worker
 from duly.errors import Misuse, StoreUnavailable
 from duly.observers.logs import observe_with_logs
 from duly.observers.metrics.metrics import Metrics
-from duly.ports import Added, Channel, Clock, CreatedEvent, Route, Transaction
-from duly.records.event import Event, Timer, TimerOptions, lane_of
+from duly.ports import Channel, Clock, CreatedEvent, Route, Transaction
+from duly.records.event import lane_of
 from duly.records.figures.forecast import Forecast
-from duly.records.results import CancelResult, Pruned
+from duly.records.results import Pruned
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
@@ -46,7 +45,6 @@ from duly.stores.sqlite.store import SqliteStore
 from duly.stores.statements.statements import StoreQueries
 from duly.values.durations import EXAMPLES as A_DURATION
 from duly.values.durations import parse_duration
-from duly.values.instants import read_delay, read_due
 from duly.verbs.event_types import SettableEventTypes
 from duly.verbs.events.events import Events
 from duly.verbs.figures.forecast import forecast
@@ -56,6 +54,7 @@ from duly.verbs.requests import Requests
 from duly.verbs.schedules.schedules import Schedules
 from duly.verbs.schedules.templates import Templates
 from duly.verbs.targets import Targets
+from duly.verbs.timers import TimerVerbs
 from duly.verbs.users.users import Users
 from duly.verbs.workers import Workers
 from duly.wiring import (
@@ -79,7 +78,7 @@ CLOSING_LIMIT_S = 1.0
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Duly:
+class Duly(TimerVerbs):
     """A durable scheduler on one database.
 
     Every call that schedules returns when the event is safe on disk. Times are aware datetimes; payloads are any JSON
@@ -105,8 +104,6 @@ class Duly:
         self._worker: Worker | None = None
         self._logged = False
         self._metrics: Metrics | None = None
-        self._told_not_served: set[str] = set()
-        self._asking: set[asyncio.Future[None]] = set()  # whether types are served that a transaction has scheduled
         self._opened = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker_loop: asyncio.AbstractEventLoop | None = None
@@ -115,10 +112,11 @@ class Duly:
 
     def _bind(self, store: "AnyStore", types: Collection[EventType], channels: Mapping[str, Channel]) -> None:
         """Joins the verbs to a store, and to the channels of the settings with *channels* in their places."""
-        self.store = self._opens = store
+        self.store: AnyStore = store
+        self._opens = store
         self.store.on_created = self._tell_created
         self.destination_cache = DestinationCache(self.store)
-        self._channels = CheckedChannels(
+        self._channels: CheckedChannels[Channel] = CheckedChannels(
             {**make_channels(self.settings, self.destination_cache), **channels}, self._own_checks
         )
         self.events = Events(self.store, transaction_of=self.transaction_of)
@@ -137,6 +135,7 @@ class Duly:
         self.users = Users(self.store, self.calendars, self.transaction_of)
         self.keys = Keys(self.store)
         self.workers = Workers(self.store, self.store)
+        self._never_served = NeverServed(self._lanes_here, self.workers.never_served, self._tell_never_served)
         self.requests = Requests(self.store)
 
     # -- handlers, schedules in code, observers
@@ -230,33 +229,21 @@ class Duly:
     def _poll_age(self) -> timedelta | None:
         return None if self._worker is None else self._worker.pulse.since
 
-    async def _tell_never_served(self, lanes: Iterable[str], transaction: Any = None) -> None:
-        """Emits TypeNotServed, once for each of these handlers' types without a handler here, or ChannelNotServed for
-        commands. A caller's transaction does not wait for the question: it is asked beside it."""
-        served = set(self._handlers.lanes) | ({COMMAND} if self.settings.commands is not None else set())
-        asked = {lane for lane in lanes if lane not in served and lane not in self._told_not_served}
-        if not asked:
-            return
+    async def _look_whether_served(self, lanes: Iterable[str], transaction: Any = None) -> None:
+        """Tells of lanes that no worker has ever served. A caller's transaction does not wait for that."""
         if transaction is None:
-            await self._emit_never_served(asked)
-        elif self._opened and self._loop is not None:  # a caller's own connection may be used in another loop
-            self._loop.call_soon_threadsafe(self._ask_beside, asked)
+            await self._never_served.look(lanes)
+        elif self.loop is not None:
+            self._never_served.look_beside(lanes, self.loop)
 
-    def _ask_beside(self, lanes: Collection[str]) -> None:
-        if self._opened:
-            asking = asyncio.ensure_future(self._emit_never_served(lanes))
-            self._asking.add(asking)
-            asking.add_done_callback(self._asking.discard)
+    def _tell_never_served(self, lane: str) -> None:
+        self._begin_to_log()
+        type = lane.partition(":")[2]
+        self._signals.emit(ChannelNotServed(COMMAND, COMMANDS_ADVICE) if lane == COMMAND else TypeNotServed(type))
 
-    async def _emit_never_served(self, lanes: Iterable[str]) -> None:
-        for lane in await self.workers.never_served(lanes):
-            if lane not in self._told_not_served:
-                self._told_not_served.add(lane)
-                self._begin_to_log()
-                type = lane.partition(":")[2]
-                self._signals.emit(
-                    ChannelNotServed(COMMAND, COMMANDS_ADVICE) if lane == COMMAND else TypeNotServed(type)
-                )
+    def _lanes_here(self) -> set[str]:
+        """The lanes of which nobody has to be told: this process has their handlers."""
+        return set(self._handlers.lanes) | ({COMMAND} if self.settings.commands is not None else set())
 
     def _begin_to_log(self) -> None:
         """Starts logging. Not done in the constructor, because the application may configure logging after it."""
@@ -292,9 +279,7 @@ class Duly:
     async def __aexit__(self, *_: object) -> None:
         self._opened -= 1
         if self._opened == 0:
-            for asking in self._asking:
-                asking.cancel()
-            await asyncio.gather(*self._asking, return_exceptions=True)
+            await self._never_served.close()
             await self._close_channels()
             await self.store.close()
 
@@ -373,66 +358,7 @@ class Duly:
         if self._worker is not None and self._worker_loop is not None:
             self._worker_loop.call_soon_threadsafe(partial(self._worker.stop, now=now))
 
-    # -- schedule timers
-
-    async def at(
-        self,
-        due: datetime,
-        type: str,
-        payload: Any = None,
-        *,
-        transaction: Any = None,
-        **options: Unpack[TimerOptions],
-    ) -> Event:
-        """Fire once at an instant. With a *key*, a second call moves the first event, unless it has started. A key that
-        has fired stays fired: with the same due time, the call returns the event; with another one, it raises
-        AlreadyFired, unless *once* is False."""
-        return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
-
-    async def after(
-        self,
-        delay: timedelta | float | str,
-        type: str,
-        payload: Any = None,
-        *,
-        transaction: Any = None,
-        **options: Unpack[TimerOptions],
-    ) -> Event:
-        """Fire once, after a delay from the store's current time: a timedelta, a number of seconds, or text such as
-        ``1h``. The options are those of ``at``.
-
-        Each call is due at another time. So if its *key* has fired, it always raises AlreadyFired, unless *once* is
-        False: where calls are repeated, use ``put``, or ``at`` with a time that belongs to the command.
-        """
-        due: Any = read_delay(delay)  # or the problem with it, which is told together with all others
-        return required_fresh(await self.put(due, type, payload, transaction=transaction, **options))
-
-    async def put(
-        self,
-        due: datetime | timedelta | float | str | None = None,
-        type: str = "",
-        payload: Any = None,
-        *,
-        transaction: Any = None,
-        **options: Unpack[TimerOptions],
-    ) -> Added:
-        """Do the same as ``at``, given an instant, or as ``after``, given a delay; also return whether the event was
-        created, moved or left unchanged, or whether its *key* had already fired.
-
-        With *quiet* instead of a due time, it is due so long after the last call with its *key*, at most *max_wait*
-        after the first one: ``put(type="index", key="doc-7", quiet="1m", max_wait="10m")``.
-        """
-        timer = Timer(read_due(due), type, payload, **options)
-        added = await put_timer(self.transaction_of(transaction) or self.store, timer, self._channels)
-        await self._tell_never_served([added.event.lane], transaction)
-        return added
-
-    async def add_many(self, timers: Iterable[Timer], *, transaction: Any = None) -> list[str]:
-        """Schedule many timers: all of them or, if one is invalid, none. Returns the ids, in order."""
-        timers = list(timers)
-        ids = await add_timers(self.store, timers, self._channels, self.transaction_of(transaction))
-        await self._tell_never_served({lane_of(timer.type, timer.target) for timer in timers}, transaction)
-        return ids
+    # -- schedules, retention, forecast
 
     async def every(
         self, name: str, rule: Rule, type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
@@ -440,21 +366,8 @@ class Duly:
         """Fire repeatedly by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         schedule = await self.schedules.put(name, rule, type, payload, **options)
-        await self._tell_never_served([lane_of(schedule.type, schedule.target)], options.get("transaction"))
+        await self._look_whether_served([lane_of(schedule.type, schedule.target)], options.get("transaction"))
         return schedule
-
-    async def cancel(
-        self,
-        id: str,
-        *,
-        tenant: str | None = None,
-        transaction: Any = None,
-        by: str = "api",
-        reason: str | None = None,
-    ) -> CancelResult:
-        """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
-        ``nothing``. Does the same as ``events.cancel``."""
-        return await self.events.cancel(id, tenant=tenant, transaction=transaction, by=by, reason=reason)
 
     async def prune(self, *, dry_run: bool = False, on_progress: Callable[[Pruned], object] | None = None) -> Pruned:
         """Delete finished events that are older than the setting ``retention``, with their history, in small batches;
@@ -541,7 +454,7 @@ class Duly:
         if self._opened:
             raise Misuse("this Duly is open: rebind it before it is opened")
         before = dict(vars(self))
-        self.settings, self._told_not_served = settings, set()
+        self.settings = settings
         self._handlers, self._code_schedules = self._handlers.copy(), self._code_schedules.copy()
         self._own_checks, self._signals = self._own_checks.copy(), self._signals.copy()
         self._bind(store, [*self.event_types], channels)
