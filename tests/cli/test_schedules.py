@@ -255,12 +255,6 @@ def test_a_preview_of_a_schedule_that_never_fires_again_says_so(shell: Shell) ->
     assert (result.code, result.out, result.err) == (0, "", "it never fires after that\n")
 
 
-def test_the_templates_are_listed(shell: Shell) -> None:
-    told = schedules(shell, "templates")
-    assert re.search(r"weekday-mornings +0 9 \* \* MON-FRI +Monday to Friday at 9:00", told)
-    assert {"name", "cron", "meaning"} == set(json.loads(schedules(shell, "templates", "--json"))["templates"][0])
-
-
 # -- acting
 
 
@@ -463,7 +457,7 @@ def test_names_of_schedules_cannot_send_control_sequences_to_the_terminal(lite: 
 
 
 def test_every_documented_verb_of_schedules_is_there_and_has_help(shell: Shell) -> None:
-    verbs = "list show put pause resume trigger reschedule skip preview backfill delete replan templates import".split()
+    verbs = "list show put pause resume trigger reschedule skip preview backfill delete replan import".split()
     assert set(verbs) <= set(shell("schedules", "--help").out.split())
     for verb in verbs:
         told = shell("schedules", verb, "--help")

@@ -112,7 +112,7 @@ async def test_a_timer_may_be_debounced(http: Caller, clock: ManualClock) -> Non
         ({"due_at": None, "after": "1h", "quiet": "1h"}, ["after"]),
         ({"max_wait": "1h"}, ["max_wait"]),
         ({"due_at": None, "quiet": "2h", "max_wait": "1h"}, ["max_wait"]),
-        ({"due_at": None, "quiet": 60}, ["quiet"]),
+        ({"due_at": None, "quiet": True}, ["quiet"]),
         ({"due_at": None, "quiet": "0s", "once": 1}, ["once", "quiet"]),
         ({"once": "false"}, ["once"]),
     ],

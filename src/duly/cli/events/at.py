@@ -31,8 +31,9 @@ class AtOptions:
     payload: Annotated[str, Parameter(help="Payload, as JSON", metavar="JSON", allow_leading_hyphen=True)] = "null"
     key: Annotated[str | None, Parameter(help="Unique key: a second call with the same key moves the event")] = None
     once: Annotated[
-        bool, Parameter(help="A key that has fired stays fired (default); or it may fire again", negative="--no-once")
-    ] = True
+        bool | None,
+        Parameter(help="A key that has fired stays fired (default); or it may fire again", negative="--no-once"),
+    ] = None
     tenant: Annotated[str, Parameter(help="Tenant of the event")] = "default"
     correlation_id: Annotated[str | None, Parameter(help="Correlation id, for tracing")] = None
 
