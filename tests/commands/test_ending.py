@@ -13,7 +13,8 @@ import pytest
 from duly import Duly, Status, StoreUnavailable
 from duly.channels.command import process
 from duly.decide.targets.commands import command
-from duly.signals import GivenBack, Lost
+from duly.engine import drain
+from duly.signals import GivenBack, Lost, WorkerStopped
 from tests.commands.running import ONCE, QUIET, alive, event_when, gone, pid_in
 from tests.worker.running_worker import Told, until, working
 
@@ -132,6 +133,23 @@ async def test_after_its_grace_a_stopping_worker_ends_them_before_it_gives_them_
     assert alive_when_given_back == [False]
     assert len(told.of(GivenBack)) == 1
     await gone(*pids)
+
+
+async def test_a_command_that_outlasts_the_end_of_its_worker_is_killed_and_counted_once(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ignores SIGTERM, and the worker has no time to wait until SIGKILL is due."""
+    monkeypatch.setattr(drain, "COMMANDS_END_S", 0.2)
+    app, family = Duly(url, commands=[], shutdown_grace="200ms", **QUIET), Family(tmp_path, deaf=True)
+    told = Told(app)
+    async with app:
+        async with working(app):
+            event = await app.after(0, "job", target=family.target)
+            pids = await family.pids()
+        assert (await app.events.get(event.id)).status is Status.PENDING
+    await gone(*pids)
+    assert [signal.event.id for signal in told.of(GivenBack)] == [event.id]
+    assert [stopped.given_back for stopped in told.of(WorkerStopped)] == [1]
 
 
 async def test_a_command_ends_when_another_worker_has_its_event(url: str, family: Family) -> None:

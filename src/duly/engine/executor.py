@@ -212,10 +212,11 @@ class Executor:
 
     async def end_commands(self, within: float) -> int:
         """Ends the commands that still run, and waits for that, *within* seconds at most: given back before, another
-        worker would start them beside what is left of them here. Returns how many there were."""
-        if many := self._pool.stop_leased():
+        worker would start them beside what is left of them here. Returns how many have ended."""
+        if commands := self._pool.leased:
+            self._pool.stop(commands)
             await self.finish_all(within, even_if_stopping=True)
-        return many
+        return len(commands - self._pool.leased)
 
     def give_back_unstarted(self, reason: str) -> list[Event]:
         """Gives the claims of events that have not started back to the store; returns the events."""

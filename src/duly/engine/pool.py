@@ -146,12 +146,10 @@ class Pool:
                 running.stopped = True
                 running.task.cancel()
 
-    def stop_leased(self) -> int:
-        """Asks the running events to stop whose deliveries must have ended before they are given back; returns how many
-        there are."""
-        leased = {running.event.id for running in self.running if running.route.ends_with_lease}
-        self.stop(leased)
-        return len(leased)
+    @property
+    def leased(self) -> set[str]:
+        """The ids of running events whose deliveries must have ended before they are given back."""
+        return {running.event.id for running in self.running if running.route.ends_with_lease}
 
     def tell_threads_to_stop(self) -> None:
         """Lets the handlers that run in threads see that the worker stops."""
