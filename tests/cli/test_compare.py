@@ -93,7 +93,27 @@ def test_of_frequent_jobs_the_beginning_and_the_changes_of_clocks_are_compared(l
     assert len(job["compared"]) in (2, 3)
     told = lite("schedules", "compare", "--celery", "tasks:app", "--limit", "2")
     assert "  and 58 more: --limit shows them\n" in told.out
-    assert told.err.startswith("of nightly, which fire often, the first days and those around changes of clocks were")
+    assert told.err.startswith("of nightly, with more than 20,000 runs, the first days and those around changes of ")
+
+
+def test_a_job_of_which_not_all_runs_were_compared_is_named_also_where_no_clocks_change(lite: Shell) -> None:
+    lite.write("tasks.py", ONLY_NIGHTLY.replace('"Europe/Brussels"', '"UTC"').replace("crontab(minute=0)", "crontab()"))
+    done = lite("schedules", "compare", "--celery", "tasks:app")
+    assert done.code == 0
+    assert "nightly cron * * * * *: 18,720 runs in both\n" in done.out
+    assert done.err.startswith(
+        "of nightly, with more than 20,000 runs, the first days and those around changes of clocks were compared"
+    )
+
+
+def test_a_comparison_that_ends_because_nearly_all_runs_differ_says_so(lite: Shell) -> None:
+    lite.write("tasks.py", ONLY_NIGHTLY.replace("minute=0", "minute='*/10'"))
+    put = ("schedules", "put", "nightly", "--type", "tasks.nightly", "--cron", "5/10 * * * *")
+    assert lite(*put).code == 0
+    done = lite("schedules", "compare", "--celery", "tasks:app", "--days", "120", "--limit", "0")
+    assert done.code == 1
+    assert ": 0 runs in both, 10,000 runs in one alone\n" in done.out
+    assert done.err == "of nightly, no more runs were compared after 10,000 that differ\n"
 
 
 def test_what_apscheduler_does_when_clocks_change_is_listed(lite: Shell) -> None:

@@ -1,7 +1,7 @@
 """``duly schedules compare``: the runs that another scheduler has, beside those that Duly has."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +16,7 @@ from duly.cli.schedules.views import rule_in_words
 from duly.decide.series.preview import table_of
 from duly.duly import Duly
 from duly.errors import Invalid, Misuse, NotFound
-from duly.imports.comparison import Compared, Difference, compare
+from duly.imports.comparison import MOST_COMPARED, MOST_DIFFERENCES, Compared, Difference, compare
 from duly.imports.found import FoundJob
 from duly.records.schedule import Schedule
 from duly.records.wire.schedule_reader import read_schedule
@@ -173,16 +173,21 @@ def _summary(done: Comparison) -> str:
 
 
 def _remarks(done: Comparison) -> Iterator[str]:
-    frequent = [one for one in done.jobs if not one.found.whole and len(one.found.ranges) > 1]
-    if frequent:
-        ranges = max((one.found.ranges for one in frequent), key=len)
-        days = sum((high - low).days for low, high in ranges)
+    parts = [one for one in done.jobs if not one.found.whole]
+    if frequent := [one for one in parts if len(one.found.differences) < MOST_DIFFERENCES]:
+        days = max(sum((high - low).days for low, high in one.found.ranges) for one in frequent)
         yield (
-            f"of {', '.join(readable(one.job.name) for one in frequent)}, which fire often, the first days and those "
-            f"around changes of clocks were compared, at most {days} days"
+            f"of {_names(frequent)}, with more than {MOST_COMPARED:,} runs, the first days and those around changes of "
+            f"clocks were compared, at most {days} days"
         )
-    if fresh := [one.job.name for one in done.jobs if one.schedule is None]:
-        yield f"not imported yet, and compared as they would be: {', '.join(map(readable, fresh))}"
+    if ended := [one for one in parts if len(one.found.differences) >= MOST_DIFFERENCES]:
+        yield f"of {_names(ended)}, no more runs were compared after {MOST_DIFFERENCES:,} that differ"
+    if fresh := [one for one in done.jobs if one.schedule is None]:
+        yield f"not imported yet, and compared as they would be: {_names(fresh)}"
+
+
+def _names(jobs: Iterable[JobComparison]) -> str:
+    return ", ".join(readable(one.job.name) for one in jobs)
 
 
 def _as_json(done: Comparison) -> dict[str, Any]:
