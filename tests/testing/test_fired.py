@@ -51,12 +51,24 @@ async def test_it_tells_what_has_fired_and_what_waits(app: Duly, time: Travel) -
         "  2026-01-04T00:00:00Z  remind  key=invoice-8  null",
         "It is 2026-01-02T00:00:00Z.",
     ]
-    assert told(app, "remind", times=0)[0] == "type='remind' should have completed never, and it did once."
+    assert told(app, "remind", times=0)[0] == "type='remind' should never have completed, and it did once."
+    assert told(app, "remind", times=2)[0] == "type='remind' should have completed 2 times, and it did once."
+    assert told(app, "other", times=1)[0] == "type='other' should have completed once, and it did not."
     assert told(app, times=3)[0] == "any event should have completed 3 times, and it did once."
 
 
 async def test_it_tells_of_nothing_where_there_is_nothing(app: Duly, time: Travel) -> None:
+    await time.by(DAY)
     assert told(app)[1:3] == ["What fired: nothing", "What waits: nothing"]
+
+
+async def test_it_says_that_time_was_not_moved_instead_of_what_waits(app: Duly, time: Travel) -> None:
+    await app.after(HOUR, "remind")
+    time.by(DAY).close()  # not awaited
+    assert told(app, "remind")[1:] == [
+        "What fired: nothing",
+        "Time was not moved: it moves with time.by(…) and time.to(…), which asynchronous tests have to await.",
+    ]
 
 
 async def test_failed_attempts_are_no_firings_and_have_outcomes_of_their_own(app: Duly, time: Travel) -> None:
@@ -76,8 +88,23 @@ async def test_a_long_list_shows_its_end(app: Duly, time: Travel) -> None:
         await app.after(HOUR, "remind", None, key=f"{number:02}")
     await time.by(DAY)
     lines = told(app, "other")
-    assert lines[2] == "  … and 10 before that"
+    assert lines[2:4] == ["  … and 10 more", "  2026-01-01T01:00:00Z  remind  key=10  null  completed"]
     assert len(lines) == 25
+
+
+async def test_a_long_list_shows_the_type_that_is_asked_for_before_others(app: Duly, time: Travel) -> None:
+    @app.on("letter")
+    async def letter(event: Event) -> None: ...
+
+    await app.after(HOUR, "letter")
+    for number in range(30):
+        await app.after(2 * HOUR, "remind", None, key=f"{number:02}")
+    await app.after(3 * HOUR, "letter")
+    await time.by(DAY)
+    lines = told(app, "letter", times=1)
+    assert lines[2:4] == ["  … and 12 more", "  2026-01-01T01:00:00Z  letter  null  completed"]
+    assert lines[22] == "  2026-01-01T03:00:00Z  letter  null  completed"
+    assert [" letter " in line for line in told(app, "remind", times=1)[3:23]] == [False] * 20
 
 
 async def test_an_event_that_nobody_handles_is_told_apart_from_one_that_is_not_due(app: Duly, time: Travel) -> None:

@@ -16,6 +16,9 @@ from duly.values.instants import write_instant
 SHOWN = 20
 """Firings and waiting events that a failed assertion shows, of each."""
 
+NOT_MOVED = "Time was not moved: it moves with time.by(…) and time.to(…), which asynchronous tests have to await."
+"""Told by a failed assertion in place of what waits."""
+
 OUTCOMES: Mapping[type, str] = {
     Completed: "completed",
     Retried: "retried",
@@ -105,16 +108,27 @@ def _has(firing: Firing, wanted: Mapping[str, Any]) -> bool:
 
 def _told(record: Record, wanted: Mapping[str, Any], outcome: str, times: int | None, found: int) -> str:
     what = ", ".join(f"{name}={_shown(value)}" for name, value in wanted.items()) or "any event"
-    asked = "at least once" if times is None else "never" if times == 0 else f"{times} times"
-    done = "it did not" if found == 0 else "it did once" if found == 1 else f"it did {found} times"
-    lines = [f"{what} should have {outcome} {asked}, and {done}."]
-    lines += _list("What fired:", [_line(one.event, one.at, f"{one.outcome} {one.why}") for one in record.firings])
-    lines += _list(
-        "What waits:", [_line(event, event.ready or event.due, _why(event, record)) for event in record.waiting]
-    )
-    if record.now is not None:
-        lines.append(f"It is {_shown(record.now)}.")
-    return "\n".join(lines)
+    should = f"should never have {outcome}" if times == 0 else f"should have {outcome} {_often(times)}"
+    fired = [_line(one.event, one.at, f"{one.outcome} {one.why}") for one in _shown_of(record, wanted.get("type"))]
+    lines = [
+        f"{what} {should}, and it did {_often(found) if found else 'not'}.",
+        *_list("What fired:", fired, len(record.firings) - len(fired)),
+    ]
+    if record.now is None:
+        return "\n".join([*lines, NOT_MOVED])
+    waiting = [_line(event, event.ready or event.due, _why(event, record)) for event in record.waiting]
+    return "\n".join([*lines, *_list("What waits:", waiting), f"It is {_shown(record.now)}."])
+
+
+def _shown_of(record: Record, type: str | None) -> list[Firing]:
+    """The latest firings, in order, as many as are shown; those of this type before those of others."""
+    firings = record.firings
+    latest = sorted(range(len(firings)), key=lambda at: (firings[at].event.type == type, at))[-SHOWN:]
+    return [firings[at] for at in sorted(latest)]
+
+
+def _often(times: int | None) -> str:
+    return "at least once" if times is None else "once" if times == 1 else f"{times} times"
 
 
 def _why(event: Event, record: Record) -> str:
@@ -124,11 +138,10 @@ def _why(event: Event, record: Record) -> str:
     return event.held or ""
 
 
-def _list(title: str, lines: Sequence[str]) -> list[str]:
+def _list(title: str, lines: Sequence[str], more: int = 0) -> list[str]:
     if not lines:
         return [f"{title} nothing"]
-    rest = [f"  … and {len(lines) - SHOWN} before that"] if len(lines) > SHOWN else []
-    return [title, *rest, *lines[-SHOWN:]]
+    return [title, *([f"  … and {more} more"] if more else []), *lines]
 
 
 def _line(event: Event, at: datetime, told: str) -> str:
