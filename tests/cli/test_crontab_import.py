@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Shell, warned_of
+from tests.cli.conftest import Shell, Spawn, warned_of
 from tests.cli.test_crontab import CRONTAB, SYSTEM
+from tests.cli.test_serve import ask, ready
 
 
 @pytest.fixture
@@ -494,3 +495,17 @@ def test_schedules_from_before_they_remembered_their_source_are_taken_over(on: S
     made = listed(on).values()
     assert {one["id"] for one in made} == ids
     assert {(one["imported_from"], one["retry"]["max_attempts"]) for one in made} == {(told["source"], 1)}
+
+
+def test_a_schedule_that_was_put_over_http_is_never_taken_over(tab: Shell, spawn: Spawn) -> None:
+    """A caller may guess the name and write the work of a line; its policies would hold for the command then."""
+    tab("schedules", "import", "crontab", "--type", "command")
+    name, of_line = next(iter(listed(tab).items()))
+    assert tab("schedules", "delete", name).code == 0
+    base = ready(spawn("serve", "--port", "0", DULY_DATABASE_URL=f"sqlite:///{tab.folder}/duly.db"))
+    put = {"type": "command", "rule": {"every": "1m"}, "payload": of_line["payload"], "overlap": "skip"}
+    assert ask("PUT", f"{base}/v1/schedules/{name}", json=put).status_code == 201
+    result = tab("schedules", "import", "crontab", "--json")
+    assert result.code == 1
+    assert f"a schedule {name!r} that was not imported already exists" in result.out
+    assert listed(tab)[name]["target"] is None

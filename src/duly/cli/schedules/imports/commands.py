@@ -182,8 +182,9 @@ async def _known(
 
 
 def _was_imported(schedule: Schedule, job: Job) -> bool:
-    """Whether a line became this schedule at an import that remembered no source."""
-    if schedule.imported_from is not None or schedule.origin is not None:
+    """Whether a line became this schedule at an import that remembered no source. What was put over HTTP is no such
+    schedule, whatever it looks like: the command of the line would run by the policies of a caller."""
+    if schedule.imported_from is not None or schedule.origin is not None or schedule.via is not None:
         return False
     return work_of_schedule(schedule.target, schedule.payload) == work_of_job(job)
 
