@@ -186,6 +186,22 @@ def test_the_jobs_of_apscheduler_become_schedules_for_handlers_of_their_function
     assert stored(on)["report"]["retry"]["max_attempts"] == 4
 
 
+def test_a_job_store_of_the_same_relative_name_in_another_folder_is_another_source(
+    lite: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DULY_DATABASE_URL", f"sqlite:///{lite.folder}/duly.db")
+    relative = ("schedules", "import", "--apscheduler", "sqlite:///jobs.sqlite3")
+    for job in ("report", "backup"):
+        (folder := lite.folder / job).mkdir()
+        job_store(folder, **{job: CronTrigger(hour=9, timezone="Europe/Brussels")})
+        monkeypatch.chdir(folder)
+        assert lite(*relative, "--prune").code == 0
+    assert sorted(stored(lite)) == ["backup", "report"], "the second import has pruned nothing of the first"
+    assert (
+        lite(*relative[:-1], f"sqlite:///{folder}/jobs.sqlite3", "--json").json["schedules"][0]["change"] == "unchanged"
+    )
+
+
 APP_OF_THE_JOBS = """
 from pathlib import Path
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import apsw
 
-from duly.config import plain_database_url, redacted
+from duly.config import plain_database_url, redacted, without_login
 from duly.errors import Misuse, NotFound, StoreUnavailable
 from duly.extras import install
 
@@ -40,8 +40,20 @@ async def read_rows(url: str, queries: Sequence[Query]) -> list[list[Mapping[str
     )
 
 
+def place_of(url: str) -> str:
+    """The URL by which a database is remembered: without a login, which may change, and of a file in whichever folder
+    this runs."""
+    plain = plain_database_url(url).partition("?")[0]
+    return f"sqlite:///{Path(_path(plain)).absolute()}" if plain.startswith("sqlite:") else without_login(plain)
+
+
+def _path(url: str) -> str:
+    """The path of an SQLite file."""
+    return unquote(url.partition("?")[0].removeprefix("sqlite:").removeprefix("//").removeprefix("/") or ":memory:")
+
+
 def _from_sqlite(url: str, queries: Sequence[Query]) -> list[list[Mapping[str, Any]]]:
-    path = unquote(url.partition("?")[0].removeprefix("sqlite:").removeprefix("//").removeprefix("/") or ":memory:")
+    path = _path(url)
     if not Path(path).is_file():
         raise NotFound(
             f"there is no database file {path}: an absolute path has four slashes, as in sqlite:////srv/a.db"

@@ -7,13 +7,13 @@ from typing import Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from duly.cli.apps import import_attribute
-from duly.config import plain_database_url, without_login
 from duly.errors import Misuse
 from duly.imports.apscheduler.job_store import TABLE, read_job_store
 from duly.imports.apscheduler.runs import runs_of_job
 from duly.imports.celery.application import read_application, ready
 from duly.imports.celery.runs import runs_of_schedule, runs_of_task
 from duly.imports.celery.tables import read_tables
+from duly.imports.databases import place_of
 from duly.imports.found import Found, NextRun
 
 
@@ -75,11 +75,11 @@ class SchedulerOptions:
             return Scheduler("celery", f"{module}:{name}", read_application(app), runs_of_schedule, same)
         if self.django_celery_beat is not None:
             found = await read_tables(self.django_celery_beat)
-            return Scheduler("django-celery-beat", _place(self.django_celery_beat), found, runs_of_task)
+            return Scheduler("django-celery-beat", place_of(self.django_celery_beat), found, runs_of_task)
         assert self.apscheduler is not None
         table = self.table or TABLE
         found = await read_job_store(self.apscheduler, table)
-        place = _place(self.apscheduler) + ("" if table == TABLE else f" table {table}")
+        place = place_of(self.apscheduler) + ("" if table == TABLE else f" table {table}")
         return Scheduler("apscheduler", place, found, runs_of_job)
 
 
@@ -89,8 +89,3 @@ NOTHING_NAMED = SchedulerOptions()
 def _check_application(written: str, app: Any) -> None:
     if not all(hasattr(app, name) for name in ("conf", "loader", "finalize", "timezone")):
         raise Misuse(f"--celery {written!r} is of type {type(app).__name__}, not a Celery application")
-
-
-def _place(url: str) -> str:
-    """The URL by which schedules remember a database: without a login, which may change."""
-    return without_login(plain_database_url(url).partition("?")[0])
