@@ -141,6 +141,38 @@ def test_a_command_runs_once_unless_told_otherwise(tab: Shell) -> None:
     assert one["retry"]["max_attempts"] == 2
 
 
+def test_commands_have_the_deadline_that_an_import_gives_them_and_keep_it(tab: Shell) -> None:
+    tab.write("crontab", "0 1 * * * x\n")
+    tab("schedules", "import", "crontab", "--timeout", "36h")
+    [one] = listed(tab).values()
+    assert one["target"]["command"]["timeout"] == "36h"
+    assert "1 unchanged" in tab("schedules", "import", "crontab").out
+    tab.write("crontab", "5 1 * * * x%y\n")
+    assert "1 changed" in tab("schedules", "import", "crontab").out
+    [one] = listed(tab).values()
+    assert (one["target"]["command"]["stdin"], one["target"]["command"]["timeout"]) == ("y\n", "36h")
+    assert "target.command.timeout: 36h → 2d" in tab("schedules", "import", "crontab", "--timeout", "2d").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--timeout", "8d"), 2, "timeout: must be from 100ms to 7d, not '8d'"),
+        (("--timeout", "soon"), 2, "timeout: expected "),
+        (("--timeout", "1h", "--type", "own"), 2, "--timeout and --type cannot be used together"),
+        (
+            ("--timeout", "1h", "--celery", "a:b"),
+            2,
+            "--celery cannot be used together with a crontab file or --timeout",
+        ),
+    ],
+)
+def test_a_deadline_that_no_command_has_is_wrong_use(tab: Shell, words: tuple[str, ...], code: int, said: str) -> None:
+    done = tab("schedules", "import", "crontab", *words)
+    assert (done.code, said in done.err) == (code, True), done
+    assert not (tab.folder / "duly.db").exists()
+
+
 def test_importing_the_same_file_again_changes_nothing(on: Shell) -> None:
     on.write("crontab", CRONTAB)
     on("schedules", "import", "crontab")

@@ -189,7 +189,8 @@ def _folder_problems(path: str, written: Any) -> Iterator[Problem]:
         yield Problem(path, f"{written!r:.60} {message}")
 
 
-def _timeout_problems(path: str, written: Any) -> Iterator[Problem]:
+def timeout_problems(path: str, written: Any) -> Iterator[Problem]:
+    """The problem of a deadline."""
     least, most = TIMEOUTS
     try:
         span = parse_duration(written)
@@ -206,5 +207,5 @@ _CHECKS = {
     "stdin": _stdin_problems,
     "environment": _environment_problems,
     "folder": _folder_problems,
-    "timeout": _timeout_problems,
+    "timeout": timeout_problems,
 }

@@ -23,8 +23,9 @@ from duly.cli.schedules.imports.line_zones import remarks_on_zones
 from duly.cli.schedules.imports.sources import NOTHING_NAMED, WHICH, SchedulerOptions
 from duly.cli.schedules.options import AS_USUAL, DeliveryOptions
 from duly.cli.schedules.put import existing, warn_of_unserved
+from duly.decide.targets.commands import timeout_problems
 from duly.duly import Duly
-from duly.errors import Misuse, NotFound
+from duly.errors import Invalid, Misuse, NotFound
 from duly.records.schedule import Schedule
 from duly.records.wire.schedule_reader import read_schedule
 from duly.rules.recurrence import DEFAULT_ZONE
@@ -102,6 +103,7 @@ async def _import_jobs(file: str | None, others: SchedulerOptions, options: Opti
         "a crontab file": file is not None,
         "--type": become.type is not None,
         "--timezone": become.timezone is not None,
+        "--timeout": become.timeout is not None,
         "--system": how.system,
         "--moved-from": how.moved_from is not None,
     }
@@ -140,6 +142,11 @@ async def _import(file: str, read: Crontab, options: Options, invocation: Invoca
 def _check(options: Options) -> None:
     """Raises Invalid if the options are not valid for any line."""
     become = options.become
+    if become.timeout is not None:
+        if become.type is not None:
+            raise Misuse("--timeout and --type cannot be used together: a handler of your own has its own deadline")
+        if problems := list(timeout_problems("timeout", become.timeout)):
+            raise Invalid(problems)
     every_line = {
         "name": "import",
         "type": CRONTAB if become.type is None else become.type,

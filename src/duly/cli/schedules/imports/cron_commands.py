@@ -41,16 +41,17 @@ def account_of(user: str | None) -> Account:
     return Account(found.pw_name, found.pw_dir, found.pw_uid == own)
 
 
-def cron_command(job: Job, account: Account) -> dict[str, Any]:
-    """The target that runs exactly what cron ran: the line in its shell, with its environment, in the home folder."""
+def cron_command(job: Job, account: Account, timeout: str | None) -> dict[str, Any]:
+    """The target that runs exactly what cron ran: the line in its shell, with its environment, in the home folder.
+    *timeout*: its deadline, if not the usual one."""
     own = {"LOGNAME": account.name, "USER": account.name}
     environment = {"PATH": PATH, "HOME": account.home, **job.environment, **own}
     home = environment["HOME"]
     folder = home if home.startswith("/") else account.home
     if account.is_own:
-        return command(job.command, stdin=job.stdin, environment=environment, folder=folder)
+        return command(job.command, stdin=job.stdin, environment=environment, folder=folder, timeout=timeout)
     argv = [*AS_ANOTHER_USER, account.name, "--", environment.get("SHELL") or SHELL, "-c", job.command]
-    return command(argv=argv, stdin=job.stdin, environment=environment, folder=folder)
+    return command(argv=argv, stdin=job.stdin, environment=environment, folder=folder, timeout=timeout)
 
 
 class CronWork(NamedTuple):

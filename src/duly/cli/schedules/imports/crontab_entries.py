@@ -12,7 +12,7 @@ from duly.cli.schedules.imports.cron_commands import account_of, cron_command, w
 from duly.cli.schedules.imports.crontab import BadLine, Crontab, Job
 from duly.cli.schedules.imports.job_names import GENERATED, name_of, slug_of
 from duly.cli.schedules.imports.matching import Line, matched
-from duly.decide.targets.commands import COMMAND, is_command
+from duly.decide.targets.commands import COMMAND, is_command, spelled_out
 from duly.errors import Invalid
 from duly.records.schedule import Schedule
 from duly.records.wire.schedule_reader import editable
@@ -46,6 +46,13 @@ class ImportOptions:
         int | None,
         Parameter(help="Attempts at each run (default: 1 for commands, and what is set already)", metavar="N"),
     ] = None
+    timeout: Annotated[
+        str | None,
+        Parameter(
+            help="Deadline of each run of a command, such as 36h, 7d at most (default: 1d, and what is set already)",
+            metavar="SPAN",
+        ),
+    ] = None
     tenant: Annotated[str, Parameter(help="Tenant of the schedules")] = "default"
     paused: Annotated[bool, Parameter(help="Import them paused: they do not fire until resumed")] = False
 
@@ -53,13 +60,13 @@ class ImportOptions:
         """What a line says of its schedule; raises ValueError if its command cannot be run here."""
         so_far = DEFAULT_ZONE if before is None else before.timezone
         when = {"rule": {"cron": job.cron}, "timezone": job.timezone or self.timezone or so_far}
-        return {**when, **self._content(job), **policies, **self._own_policies(before)}
+        return {**when, **self._content(job, before), **policies, **self._own_policies(before)}
 
-    def _content(self, job: Job) -> dict[str, Any]:
+    def _content(self, job: Job, before: Schedule | None) -> dict[str, Any]:
         if self.type is not None:
             return {"type": self.type, "payload": job.payload, "target": None}
-        account = account_of(job.user)
-        return {"type": COMMAND, "payload": None, "target": cron_command(job, account)}
+        timeout = self.timeout or (None if before is None else _timeout_of(before.target))
+        return {"type": COMMAND, "payload": None, "target": cron_command(job, account_of(job.user), timeout)}
 
     def _own_policies(self, before: Schedule | None) -> dict[str, Any]:
         told: dict[str, Any] = {"enabled": False} if self.paused else {}
@@ -69,6 +76,11 @@ class ImportOptions:
         elif self.type is None and not (before is not None and is_command(before.target)):
             told["retry"] = ONCE
         return told
+
+
+def _timeout_of(target: Any) -> str | None:
+    """The deadline that a schedule has for its command so far."""
+    return spelled_out(target[COMMAND]).get("timeout") if is_command(target) else None
 
 
 AS_COMMANDS = ImportOptions()
