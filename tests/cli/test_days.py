@@ -62,6 +62,27 @@ def test_occurrences_that_have_no_event_yet_are_told_beside_the_events(on: Shell
     assert on("events", "list", "--due", "tomorrow", "--key", "k", "--json").json["by_rule"] == []
 
 
+def test_counts_and_exports_of_a_day_tell_them_too(on: Shell) -> None:
+    on("schedules", "put", "hourly", "--type", "report", "--cron", "0 * * * *")
+    told = on("events", "list", "--due", "tomorrow").err.splitlines()[-2:]
+    counted = on("events", "list", "--due", "tomorrow", "--count")
+    assert (counted.out in ("0\n", "1\n"), counted.err.splitlines()) == (True, told)
+    exported = on("events", "list", "--due", "tomorrow", "--format", "csv", "--columns", "type")
+    assert (exported.out in ("type\n", "type\nreport\n"), exported.err.splitlines()) == (True, told)
+    as_json = on("events", "list", "--due", "tomorrow", "--count", "--json").json
+    assert as_json["count"]["value"] + as_json["by_rule"][0]["occurrences"] == 24
+    assert set(on("events", "list", "--count", "--json").json) == {"count"}
+
+
+def test_the_rest_of_today_is_told_too_and_nothing_of_the_past(on: Shell) -> None:
+    on("schedules", "put", "ticking", "--type", "report", "--cron", "* * * * * *")
+    found = on("events", "list", "--due", "today", "--json").json
+    assert [one["schedule"] for one in found["by_rule"]] == ["ticking"]
+    assert found["by_rule"][0]["first_at"] > found["events"][0]["due_at"]
+    assert on("events", "list", "--due", "today", "--status", "COMPLETED", "--json").json["by_rule"] == []
+    assert on("events", "list", "--due", "yesterday", "--json").json["by_rule"] == []
+
+
 @pytest.mark.parametrize(
     "words",
     [

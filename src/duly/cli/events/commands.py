@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from duly.cli.columns import Columns, check_columns, in_chosen_columns
 from duly.cli.events import acts, dead_letters
 from duly.cli.events.acts import Tenant
-from duly.cli.events.days import by_rule, tell_by_rule
+from duly.cli.events.days import Coming, coming
 from duly.cli.events.filters import EVERY_EVENT, ListFilters
 from duly.cli.events.views import one_event, table
 from duly.cli.invocation import Hidden, Invocation
@@ -77,24 +77,27 @@ async def _list(which: ListFilters, sort: str | None, wanted: Wanted, invocation
         sort = sort or (DUE if ahead and asked.status == (Status.PENDING,) else NEWEST)
         if sort == NEWEST:
             check_after(wanted.after, "an event's")
+        later = Coming() if which.due is None else await coming(duly, asked, which.tenant, now)
+        more = {} if which.due is None else later.to_json()
         if wanted.counts:
-            tell_count(await duly.events.count(asked, tenant=which.tenant), json=invocation.json)
+            tell_count(await duly.events.count(asked, tenant=which.tenant), json=invocation.json, more=more)
+            if not invocation.json:
+                later.tell()
             return
         if wanted.format:
             await export(EVENT_JSON, _pages(duly, asked, which.tenant, sort, wanted), wanted)
+            later.tell()
             return
         limit, find = wanted.at_once(USUAL), partial(duly.events.find, asked, tenant=which.tenant, sort=sort)
         found = await find(limit=limit, after=wanted.after)
         last = _place(found[-1], sort) if found else None
         following = last if len(found) == limit and await find(limit=1, after=last) else None
-        rules, whole = await by_rule(duly, asked, which.tenant) if ahead else ([], True)
     if invocation.json:
-        more = {"by_rule": [one.to_json() for one in rules], "by_rule_complete": whole} if ahead else {}
         print_json({"events": [EVENT_JSON.write(event) for event in found], "next": following, **more})
         return
     if not found:
         note("no events found")
-        tell_by_rule(rules, whole)
+        later.tell()
         return
     console = screen()
     chosen = wanted.columns
@@ -102,7 +105,7 @@ async def _list(which: ListFilters, sort: str | None, wanted: Wanted, invocation
     console.print(in_chosen_columns(EVENT_JSON, found, chosen, console.width) if chosen else usual)
     if following:
         note(f"for the next page, add --after {following}")
-    tell_by_rule(rules, whole)
+    later.tell()
 
 
 async def _pages(

@@ -1,6 +1,6 @@
 """``--due DAY``: the events of one day on the clocks of a zone, and what schedules will add to it by their rules."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ from duly.cli.output import counted, note
 from duly.decide.checks import MOST_LISTED
 from duly.duly import Duly
 from duly.errors import Invalid, Problem
+from duly.records.event import Status
 from duly.records.filters import EventFilter
 from duly.records.schedule import Schedule
 from duly.rules.notation import zone_problems
@@ -64,17 +65,42 @@ async def bounds_of(duly: Duly, day: str, timezone: str) -> tuple[datetime, date
     return first.astimezone(UTC), last.astimezone(UTC)
 
 
-async def by_rule(duly: Duly, which: EventFilter, tenant: str | None) -> tuple[list[ByRule], bool]:
-    """What schedules will have within the filter's due times after their next events, and whether these are all of
-    them. Nothing, if the filter asks for what only events have."""
-    if any(getattr(which, field) not in (None, False) for field in OF_ROWS_ALONE):
-        return [], True
-    start, end, seen, found = which.due_from, which.due_to, 0, list[ByRule]()
-    assert start is not None
-    assert end is not None
+class Coming(NamedTuple):
+    """What schedules will have by their rules."""
+
+    rules: Sequence[ByRule] = ()
+    whole: bool = True  # whether these are all of them
+
+    def to_json(self) -> dict[str, Any]:
+        return {"by_rule": [one.to_json() for one in self.rules], "by_rule_complete": self.whole}
+
+    def tell(self) -> None:
+        """Tells what has no row in the table above."""
+        if self.rules:
+            many = counted(sum(one.many for one in self.rules), "occurrence")
+            note(f"and {many} by the rules of schedules, whose events are made when the ones before them begin:")
+            for one in self.rules[:MOST_NAMED]:
+                more = " or more" if one.many == MOST_LISTED else ""
+                first, last = (write_instant(at.replace(microsecond=0)) for at in (one.first, one.last))
+                note(f"  {one.many:,}{more} of {one.schedule.name}, from {first} to {last}")
+            if len(self.rules) > MOST_NAMED:
+                note(f"  and those of {len(self.rules) - MOST_NAMED:,} other schedules")
+        if not self.whole:
+            note(f"only the first {MOST_SCHEDULES:,} schedules were asked")
+
+
+async def coming(duly: Duly, which: EventFilter, tenant: str | None, now: datetime) -> Coming:
+    """What schedules will have from *now* on, within the filter's due times, after their next events. Nothing, if the
+    filter asks for what only events have."""
+    assert which.due_from is not None
+    assert which.due_to is not None
+    start, end, seen, found = max(which.due_from, now), which.due_to, 0, list[ByRule]()
+    waits = not which.status or Status.PENDING in which.status
+    if end <= now or not waits or any(getattr(which, field) not in (None, False) for field in OF_ROWS_ALONE):
+        return Coming()
     async for schedule in _schedules(duly, which, tenant):
         if (seen := seen + 1) > MOST_SCHEDULES:
-            return found, False
+            return Coming(found, whole=False)
         head = schedule.next_at
         if head is None or head >= end or not schedule.enabled:
             continue
@@ -83,7 +109,7 @@ async def by_rule(duly: Duly, which: EventFilter, tenant: str | None) -> tuple[l
         due = [one.due for one in ahead if one.due < end]
         if due:
             found.append(ByRule(schedule, due[0], due[-1], len(due)))
-    return found, True
+    return Coming(found)
 
 
 async def _schedules(duly: Duly, which: EventFilter, tenant: str | None) -> AsyncIterator[Schedule]:
@@ -98,19 +124,3 @@ async def _schedules(duly: Duly, which: EventFilter, tenant: str | None) -> Asyn
                 yield schedule
         if len(page) < 100:
             return
-
-
-def tell_by_rule(found: list[ByRule], whole: bool) -> None:
-    """Tells what has no row in the table above."""
-    if found:
-        many = counted(sum(one.many for one in found), "occurrence")
-        note(f"and {many} by the rules of schedules, whose events are made when the ones before them begin:")
-        for one in found[:MOST_NAMED]:
-            more = " or more" if one.many == MOST_LISTED else ""
-            first, last = (write_instant(at.replace(microsecond=0)) for at in (one.first, one.last))
-            span = f"from {first} to {last}"
-            note(f"  {one.many:,}{more} of {one.schedule.name}, {span}")
-        if len(found) > MOST_NAMED:
-            note(f"  and those of {len(found) - MOST_NAMED:,} other schedules")
-    if not whole:
-        note(f"only the first {MOST_SCHEDULES:,} schedules were asked")

@@ -1,6 +1,7 @@
 """``--count``: how many match, instead of the list."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -13,8 +14,9 @@ Counting = Annotated[
 ]
 
 
-def tell_count(count: Count, *, json: bool) -> None:
+def tell_count(count: Count, *, json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """*more*: what else the JSON has."""
     if json:
-        print_json({"count": count})
+        print_json({"count": count, **(more or {})})
     else:
         print(count)
