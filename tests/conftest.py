@@ -146,6 +146,8 @@ TABLES = (
     "workers",
     "lanes",
     "upkeep",
+    "ended_runs",
+    "roll_ups",
 )
 FEW_PAGES = 64
 """A table that has grown past these is made anew; the others are emptied, which is quicker."""

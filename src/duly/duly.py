@@ -13,6 +13,7 @@ from duly.channels.missing import MissingChannel
 from duly.channels.python.handlers import DEADLINE, Handlers
 from duly.config import Settings, read_settings
 from duly.decide.calendars.event_types import EventType, shipped
+from duly.decide.figures.stats import By
 from duly.decide.own_checks import Check, CheckedChannels, OwnChecks
 from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.commands import COMMAND
@@ -36,6 +37,7 @@ from duly.observers.metrics.metrics import Metrics
 from duly.ports import Channel, Clock, CreatedEvent, Route, Transaction
 from duly.records.event import lane_of
 from duly.records.figures.forecast import Forecast
+from duly.records.figures.stats import Stats
 from duly.records.results import Pruned
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
@@ -48,6 +50,7 @@ from duly.values.durations import parse_duration
 from duly.verbs.event_types import SettableEventTypes
 from duly.verbs.events.events import Events
 from duly.verbs.figures.forecast import forecast
+from duly.verbs.figures.stats import stats
 from duly.verbs.keys import Keys
 from duly.verbs.marks import reads
 from duly.verbs.requests import Requests
@@ -396,6 +399,22 @@ class Duly(TimerVerbs):
         steps are an hour long, or as long as the range needs. See docs/forecast.md for what cannot be known.
         """
         return await forecast(self.store, from_, to, step, tenant)
+
+    @reads
+    async def stats(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        *,
+        by: By | None = None,
+        tenant: str | None = None,
+    ) -> Stats:
+        """Tell what has become of events: how many runs, how they ended, how long they took, and how late they began,
+        together and by day (UTC); with *by* ``"type"`` or ``"lane"``, also of each type or lane.
+
+        Without *to*, it ends now; without *from_*, it has 30 days. `duly.schedules.stats` tells the same of a schedule.
+        """
+        return await stats(self.store, from_, to, tenant, by=by)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:

@@ -260,6 +260,14 @@ class PruningRefused(msgspec.Struct, frozen=True):
     error: str
 
 
+class RollUpRefused(msgspec.Struct, frozen=True):
+    """A worker may not add ended runs to the roll-ups. It works all the same, and so do the figures, ever more slowly.
+    Told once."""
+
+    worker: str
+    error: str
+
+
 class ClockStepped(msgspec.Struct, frozen=True):
     """This machine's clock, which is the store's, was set forward or (negative) back."""
 

@@ -52,6 +52,7 @@ class Sync:
         "every",
         "cancel",
         "forecast",
+        "stats",
         "prune",
         "tick",
     )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, Unpack
 
 from duly.decide.calendars.event_types import EventType, Registered
+from duly.decide.figures.stats import By
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview
 from duly.decide.why import Why
@@ -16,6 +17,7 @@ from duly.records.api_key import ApiKey, MadeKey, Scope
 from duly.records.calendar.type_settings import TypeChanges, TypeSettings
 from duly.records.event import Event, Timer, TimerOptions
 from duly.records.figures.forecast import Forecast
+from duly.records.figures.stats import Stats
 from duly.records.filters import EventFilter
 from duly.records.finding.counts import Count
 from duly.records.finding.users import UserFilters
@@ -143,6 +145,11 @@ class _Schedules:
         """The number of schedules: exact up to 10,000, then an estimate that says so."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, the oldest first."""
+    def stats(
+        self, name: str, from_: datetime | None = None, to: datetime | None = None, *, tenant: str = "default"
+    ) -> Stats:
+        """What has become of the events of a schedule: how many runs, how they ended, how long they took, and how late
+        they began, together and by day (UTC)."""
     def preview(
         self,
         what: str | Rule | dict[str, Any],
@@ -553,6 +560,11 @@ class _ClientSchedules(_Schedules):
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
+    def stats(
+        self, name: str, from_: datetime | None = None, to: datetime | None = None, *, tenant: str | None = None
+    ) -> Stats:
+        """What has become of the events of a schedule: how many runs, how they ended, how long they took, and how late
+        they began, together and by day (UTC)."""
     def delete(
         self,
         name: str,
@@ -783,6 +795,16 @@ class Sync:
     ) -> Forecast:
         """Tell how many events are known to become due in each step: those that wait, and those that follow by the
         rules of schedules and users, with pauses, exclusions, ends, jitter and changes of clocks."""
+    def stats(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        *,
+        by: By | None = None,
+        tenant: str | None = None,
+    ) -> Stats:
+        """Tell what has become of events: how many runs, how they ended, how long they took, and how late they began,
+        together and by day (UTC); with *by* ``"type"`` or ``"lane"``, also of each type or lane."""
     def prune(self, *, dry_run: bool = False, on_progress: Callable[[Pruned], object] | None = None) -> Pruned:
         """Delete finished events that are older than the setting ``retention``, with their history, in small batches;
         or, with *dry_run*, tell what would be deleted."""
@@ -854,6 +876,16 @@ class SyncClient(Sync):
     ) -> Forecast:
         """Tell how many events are known to become due in each step: those that wait, and those that follow by the
         rules of schedules and users."""
+    def stats(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        *,
+        by: By | None = None,
+        tenant: str | None = None,
+    ) -> Stats:
+        """Tell what has become of events: how many runs, how they ended, how long they took, and how late they began,
+        together and by day (UTC); with *by* ``"type"`` or ``"lane"``, also of each type or lane."""
     def prune(self, *_: Any, **__: Any) -> NoReturn: ...
     def tick(self, *_: Any, **__: Any) -> NoReturn: ...
     def on(self, *_: Any, **__: Any) -> NoReturn: ...

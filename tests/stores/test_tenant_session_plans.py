@@ -19,6 +19,7 @@ FORBIDDEN = {
     "add_key", "key", "key_by_hash", "known_hashes", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key",
     "forget_requests", "delete_ended", "forget_keys", "take_upkeep", "erase_user", "erase_answers",
     "beat", "leave", "forget_workers", "workers", "remembered_lanes",
+    "complete", "complete_with_output", "take_ended", "put_roll_ups", "forget_roll_ups",
 }  # fmt: skip
 """What is done beside the requests, not by them."""
 

@@ -15,7 +15,19 @@ from duly.api.access.auth import Authenticate, Authenticator
 from duly.api.access.preview_places import PreviewPlaces
 from duly.api.description.openapi import described_api
 from duly.api.description.operations import Operation
-from duly.api.nouns import event_types, events, forecast, schedules, system, targets, templates, timers, users, workers
+from duly.api.nouns import (
+    event_types,
+    events,
+    forecast,
+    schedules,
+    stats,
+    system,
+    targets,
+    templates,
+    timers,
+    users,
+    workers,
+)
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
@@ -25,7 +37,7 @@ from duly.observers.metrics.http import HttpMetrics
 
 OPERATIONS: Sequence[Operation] = [
     operation
-    for subject in (timers, schedules, templates, users, event_types, events, targets, workers, forecast)
+    for subject in (timers, schedules, templates, users, event_types, events, targets, workers, forecast, stats)
     for operation in subject.operations.all
 ]
 

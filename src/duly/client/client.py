@@ -15,12 +15,13 @@ from duly.client.protocol.answers import log_warnings, problems_of
 from duly.client.protocol.connection import LARGEST_BULK_BYTES, ServerConnection, place
 from duly.client.protocol.group import check_tenant, said
 from duly.client.protocol.refusals import here_only, refuse_transaction
-from duly.client.protocol.writing import ANY_CHANNEL, instant, timer_body
+from duly.client.protocol.writing import ANY_CHANNEL, instants, timer_body
 from duly.client.schedules.schedules import Schedules
 from duly.client.schedules.templates import Templates
 from duly.client.targets import Targets
 from duly.client.users.users import Users
 from duly.client.workers import Workers
+from duly.decide.figures.stats import By, by_problems
 from duly.decide.keys import required_fresh
 from duly.decide.planning import plan
 from duly.decide.series.forecast import STEP
@@ -29,6 +30,7 @@ from duly.ids import new_ids
 from duly.ports import Added
 from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
 from duly.records.figures.forecast import FORECAST_JSON, Forecast
+from duly.records.figures.stats import STATS_JSON, Stats
 from duly.records.results import CancelResult, PutChange
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.wire.answers import EVENT_WITH_CHANGE, TimerResult, TimerResults
@@ -237,11 +239,28 @@ class Client:
         24 steps; without *step*, the steps are an hour long, or as long as the range needs."""
         check_tenant(self._connection, tenant)
         asked = {
-            "from": None if from_ is None else instant("from", from_),
-            "to": None if to is None else instant("to", to),
+            **instants({"from": from_, "to": to}),
             "step": None if step is None else format_duration(STEP.read("step", step)),
         }
         return await self._connection.ask("GET", place("forecast"), reads=FORECAST_JSON, query=said(**asked))
+
+    @reads
+    async def stats(
+        self,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        *,
+        by: By | None = None,
+        tenant: str | None = None,
+    ) -> Stats:
+        """Tell what has become of events: how many runs, how they ended, how long they took, and how late they began,
+        together and by day (UTC); with *by* ``"type"`` or ``"lane"``, also of each type or lane. Without *to*, it ends
+        now; without *from_*, it has 30 days."""
+        check_tenant(self._connection, tenant)
+        if problems := by_problems(by):
+            raise Invalid(problems)
+        query = said(**instants({"from": from_, "to": to}), by=by)
+        return await self._connection.ask("GET", place("stats"), reads=STATS_JSON, query=query)
 
     @property
     def sync(self) -> "SyncClient":

@@ -1,21 +1,23 @@
 """A tick: one pass over the events that were ready when it began."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from duly.engine.destinations.parking import FIRST_PROBE
 from duly.engine.faults.boot_clock import steady
+from duly.engine.figures.roll_up import roll_up_some
 from duly.engine.retention.forget_keys import forget_some_keys
-from duly.errors import Misuse
+from duly.errors import Misuse, StoreError
 from duly.ports import PresencePort
 
 if TYPE_CHECKING:
     from duly.engine.worker import Loop
 
 
-async def run_one_pass(loop: "Loop") -> None:
+async def run_one_pass(loop: "Loop", worker: str) -> None:
     """Claims and delivers until nothing is ready any more, or until the worker is stopped. Events that a rate keeps
     from starting are left for the next pass."""
     await loop.preload.load_what_is_due()
@@ -33,6 +35,9 @@ async def run_one_pass(loop: "Loop") -> None:
         pass
     loop.pulse.passed()
     await forget_some_keys(loop.store)
+    if await loop.store.has_ended():
+        with contextlib.suppress(StoreError):  # the role may not be allowed to; figures are right without it
+            await roll_up_some(loop.store, worker)
 
 
 LOCKED_TRIES = 50

@@ -28,6 +28,7 @@ from duly.engine.faults.boot_clock import steady
 from duly.engine.faults.clock_steps import StoreClock
 from duly.engine.faults.interrupted import QUIET_RECHECK, InterruptedEvents
 from duly.engine.faults.store_backoff import StoreBackoff
+from duly.engine.figures.roll_up import RollingUp
 from duly.engine.lookahead.reserve import Lookahead
 from duly.engine.presence.beat import Presence, Pulse, new_name, row_of
 from duly.engine.retention.forget_keys import forget_keys
@@ -225,7 +226,7 @@ class Worker:
         try:
             async with self._at_work(as_of=await self._store.now(), ticks=True) as loop:
                 try:
-                    await self.stopping.limits(run_one_pass(loop))
+                    await self.stopping.limits(run_one_pass(loop, self.name))
                 except BaseException as error:  # no event may stay claimed after any error
                     grace = NOW if isinstance(error, asyncio.CancelledError) else self._settings.shutdown_grace
                     await self._drain(loop, grace)
@@ -300,7 +301,9 @@ class Worker:
         every = settings.poll_interval
         if not ticks:
             pruner = Pruner(store, settings.retention, self.name, signals)
-            works += [loop.preload.run(), follow_every(every, self._follow), forget_keys(store, every), pruner.run()]
+            rolling_up = RollingUp(store, self.name, signals)
+            works += [loop.preload.run(), follow_every(every, self._follow), forget_keys(store, every)]
+            works += [pruner.run(), rolling_up.run()]
         works += [] if self._timers_only else [loop.release.every(settings.poll_interval), destinations.run()]
         try:
             async with beside(works, self.stop):

@@ -48,6 +48,7 @@ from duly.ports.events import (
 )
 from duly.ports.figures.figures import FigurePort, LaneDepth, StoreFigures
 from duly.ports.figures.forecast import CountedRows, DueWindow, ForecastPort, RepeatingHeads, ScheduledHead
+from duly.ports.figures.stats import CountedRuns, RollUpRange, StatsPort, StatsStore
 from duly.ports.invariants import MOST_VIOLATIONS, NEWEST_EXAMINED, Examined, InvariantPort, Violation
 from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.pruning import Prunable, PrunePage, PrunePort, PruneStore
@@ -103,6 +104,7 @@ __all__ = [
     "Command",
     "Commands",
     "CountedRows",
+    "CountedRuns",
     "CreatedEvent",
     "Creations",
     "CutShort",
@@ -160,6 +162,7 @@ __all__ = [
     "ReplanPort",
     "RequestPort",
     "Reserved",
+    "RollUpRange",
     "Route",
     "ScanRequest",
     "ScanResult",
@@ -171,6 +174,8 @@ __all__ = [
     "SettlePort",
     "SettledIds",
     "SlowToStart",
+    "StatsPort",
+    "StatsStore",
     "Store",
     "StoreFigures",
     "StoreTransaction",

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from duly.decide.series.due_head import Hold, Reshaped
+from duly.ports.figures.stats import StatsPort
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
 from duly.records.event import Event, HoldKind, NewEvent
@@ -217,7 +218,7 @@ class ScheduleTransaction(SchedulePort, TemplatePort, ReplanPort, SeriesTransact
     """One transaction about a schedule and its events."""
 
 
-class ScheduleStore(ScheduleTransaction, Protocol):
+class ScheduleStore(ScheduleTransaction, StatsPort, Protocol):
     """A store as the verbs of schedules see it."""
 
     async def history(

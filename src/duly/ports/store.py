@@ -8,6 +8,7 @@ from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.events import EventFinder, EventPort
 from duly.ports.figures.figures import FigurePort
 from duly.ports.figures.forecast import ForecastPort
+from duly.ports.figures.stats import StatsPort
 from duly.ports.invariants import InvariantPort
 from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort
@@ -19,11 +20,11 @@ from duly.ports.users import UserTransaction
 from duly.ports.workers import BeatPort, PresencePort
 
 
-class WorkerTransaction(ClaimTransaction, TargetTransaction, Protocol):
-    """One transaction of a worker: the claim path, and parked destinations."""
+class WorkerTransaction(ClaimTransaction, TargetTransaction, PrunePort, StatsPort, Protocol):
+    """One transaction of a worker: the claim path, parked destinations, and roll-ups."""
 
 
-class WorkerStore(ClaimPath, HoldPort, TargetTransaction, PrunePort, BeatPort, Health, Protocol):
+class WorkerStore(ClaimPath, HoldPort, TargetTransaction, PrunePort, StatsPort, BeatPort, Health, Protocol):
     """A store as a worker sees it."""
 
     def begin(self) -> AbstractAsyncContextManager[WorkerTransaction]: ...
@@ -48,6 +49,7 @@ class EveryPort(
     PresencePort,
     FigurePort,
     ForecastPort,
+    StatsPort,
     Protocol,
 ):
     """All calls of a store. Each call is atomic; inside ``begin`` they commit together."""

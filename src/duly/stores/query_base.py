@@ -34,6 +34,10 @@ WITHIN = "within"
 """A parameter for the driver, not for the query: the number of bytes of rows to read; the result is CutShort if there
 are more."""
 
+THEN = "then"
+"""A parameter for SQLite's driver: a function of the rows and the parameters that returns another statement with its
+parameters, to be run in the same transaction, or None."""
+
 FIRST_ID = "00000000-0000-0000-0000-000000000000"
 """Sorts before every id of a row."""
 

@@ -132,6 +132,15 @@ def due_problems(due: Any) -> tuple[Problem, ...]:
     return (Problem("due", message),)
 
 
+def instant_problems(field: str, given: Any) -> list[Problem]:
+    """The problems of an instant that may be missing."""
+    if given is None:
+        return []
+    if not isinstance(given, datetime):
+        return [Problem(field, f"expected a datetime, not {type(given).__name__}")]
+    return [problem._replace(path=field) for problem in due_problems(given)]
+
+
 def read_moment(written: str) -> datetime:
     """Reads an instant or a local time: aware if the text has an offset, midnight if it has no time of day. Digits
     beyond microseconds are dropped. Raises ValueError for other notations and for days that do not exist."""

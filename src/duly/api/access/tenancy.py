@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duly.decide.planning import plan
 from duly.decide.targets.command_allow import CommandAllow
@@ -17,9 +17,11 @@ from duly.ports import Added, Store
 from duly.records.api_key import Scope
 from duly.records.event import NewEvent, Timer
 from duly.records.figures.forecast import Forecast
+from duly.records.figures.stats import Stats
 from duly.verbs.event_types import SettingVerbs
 from duly.verbs.events.events import Events
 from duly.verbs.figures.forecast import LIMITS_OVER_HTTP, forecast
+from duly.verbs.figures.stats import stats
 from duly.verbs.requests import Requests
 from duly.verbs.schedules.schedules import Schedules
 from duly.verbs.schedules.templates import Templates
@@ -83,6 +85,10 @@ class Tenancy:
     async def forecast(self, start: datetime | None, end: datetime | None, step: timedelta | None) -> Forecast:
         """How many of the tenant's events are known to become due."""
         return await forecast(self._store, start, end, step, self.tenant, LIMITS_OVER_HTTP)
+
+    async def stats(self, start: datetime | None, end: datetime | None, *, by: Any) -> Stats:
+        """What has become of the tenant's events."""
+        return await stats(self._store, start, end, self.tenant, by=by)
 
     async def now(self) -> datetime:
         """The current time by the store's clock, which is the authoritative one."""

@@ -161,6 +161,23 @@ FORECAST: dict[str, Any] = {
     "warnings": [],
 }
 
+_OF_A_DAY: dict[str, Any] = {
+    "runs": 24,
+    "completed": 23,
+    "failed": 1,
+    "skipped": 0,
+    "success_rate": 0.9583333333333334,
+    "duration": {"p50": 0.412, "p95": 1.18, "p99": 2.31},
+    "lateness": {"p50": 0.00343, "p95": 0.00607, "p99": 0.0118},
+}
+STATS: dict[str, Any] = {
+    "from": "2026-12-01T00:00:00Z",
+    "to": "2026-12-02T00:00:00Z",
+    "total": _OF_A_DAY,
+    "days": [{**_OF_A_DAY, "day": "2026-12-01"}],
+    "groups": [],
+}
+
 BACKFILLED: dict[str, Any] = {
     "label": "default",
     "events": [_ID],

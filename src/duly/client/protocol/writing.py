@@ -39,6 +39,11 @@ def instant(path: str, written: Any) -> str:
     return write_instant(written)
 
 
+def instants(given: Mapping[str, datetime | None]) -> dict[str, str | None]:
+    """Instants that may be missing, as JSON, by their names."""
+    return {name: None if one is None else instant(name, one) for name, one in given.items()}
+
+
 def timer_body(event: NewEvent) -> dict[str, Any]:
     """The body of a timer that was checked and planned here; the server assigns its id."""
     when: dict[str, Any] = {}

@@ -12,13 +12,14 @@ from duly.client.protocol.connection import place
 from duly.client.protocol.group import Group, said
 from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
 from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.protocol.writing import instant, preview_body
+from duly.client.protocol.writing import instant, instants, preview_body
 from duly.decide.checks import name_problems, write_json
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview, never
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_JSON, Event
+from duly.records.figures.stats import STATS_JSON, Stats
 from duly.records.finding.counts import Count
 from duly.records.history import Entry
 from duly.records.results import Backfilled, Resumed
@@ -278,6 +279,15 @@ class Schedules(Group):
             if seen.complete or not seen.occurrences or enough():
                 return found
             after = found[-1].due
+
+    async def stats(
+        self, name: str, from_: datetime | None = None, to: datetime | None = None, *, tenant: str | None = None
+    ) -> Stats:
+        """What has become of the events of a schedule: how many runs, how they ended, how long they took, and how late
+        they began, together and by day (UTC). Without *to*, it ends now; without *from_*, it has 30 days."""
+        self._check(tenant)
+        query = said(**instants({"from": from_, "to": to}))
+        return await self._connection.ask("GET", _place(name, "stats"), reads=STATS_JSON, query=query)
 
     async def delete(
         self,

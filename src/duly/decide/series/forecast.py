@@ -12,7 +12,7 @@ from duly.records.event import NewEvent
 from duly.records.series import Series
 from duly.rules.timetable import BEFORE
 from duly.values.durations import format_duration
-from duly.values.instants import due_problems
+from duly.values.instants import instant_problems
 from duly.values.spans import SpanOption
 
 MOST_STEPS = 2000
@@ -76,7 +76,7 @@ class StepRange(NamedTuple):
 def read_range(start: Any, end: Any, step: Any, now: datetime) -> StepRange:
     """The range of a forecast; raises Invalid with every problem. Without a start, it begins with the step that is
     under way; without an end, it has USUAL_STEPS; without a step, it has about FEW_STEPS."""
-    problems = [*_instant_problems("from", start), *_instant_problems("to", end)]
+    problems = [*instant_problems("from", start), *instant_problems("to", end)]
     span: timedelta | None = None
     try:
         span = None if step is None else STEP.read("step", step)
@@ -94,14 +94,6 @@ def read_range(start: Any, end: Any, step: Any, now: datetime) -> StepRange:
     except OverflowError:
         raise Invalid([Problem("to", "is missing, and 24 steps would end after the last possible instant")]) from None
     return _checked(StepRange(begins, ends, span))
-
-
-def _instant_problems(field: str, given: Any) -> list[Problem]:
-    if given is None:
-        return []
-    if not isinstance(given, datetime):
-        return [Problem(field, f"expected a datetime, not {type(given).__name__}")]
-    return [problem._replace(path=field) for problem in due_problems(given)]
 
 
 def _round_step(span: timedelta) -> timedelta:

@@ -1,19 +1,24 @@
 """Encodes values for SQLite, and decodes its rows."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from duly.decide.fair_share import Candidate
+from duly.decide.figures.histogram import bucket, seconds
 from duly.ports import ClaimedEvents, Heads, KnownFrontier, PlantedHead, ScanRequest, ScanResult
+from duly.records.event import Event, schedule_of
 from duly.stores.columns.dialects import SQLITE
 from duly.stores.columns.lists import CLAIMED
 from duly.stores.columns.readers import EPOCH, RowReaders
 from duly.stores.filters.specs import Dialect
-from duly.stores.query_base import Columns
+from duly.stores.queries import load
+from duly.stores.query_base import THEN, Columns
 from duly.stores.statements.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
@@ -87,6 +92,31 @@ class SqliteQueries(StoreQueries):
 
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
         return {row[0] for row in rows}
+
+    def counting(self, events: Sequence[Event]) -> dict[str, Any]:
+        return {THEN: partial(self._count_ended, events)}
+
+    def _count_ended(
+        self, events: Sequence[Event], rows: Sequence[Any], parameters: dict[str, Any]
+    ) -> tuple[str, dict[str, Any]] | None:
+        """The statement that counts the events which were completed: one row for all that are alike and took about as
+        long."""
+        if len(rows) < len(events):
+            settled = {row[0] for row in rows}
+            events = [event for event in events if event.id in settled]
+        if not events:
+            return None
+        now, runs = from_micros(parameters["now"]), Counter[tuple[Any, ...]]()
+        for event in events:
+            claimed = event.claimed or event.due
+            lateness = bucket((claimed - event.due).total_seconds())
+            schedule = None if event.series is None else schedule_of(event.series)
+            runs[event.tenant, schedule, event.type, event.lane, claimed, lateness] += 1
+        ended = [
+            (tenant, schedule, type, lane, max(0.0, (now - claimed).total_seconds()), seconds(late), many)
+            for (tenant, schedule, type, lane, claimed, late), many in runs.items()
+        ]
+        return load(self.dialect)["add_ended"].sql, {"now": parameters["now"], "ended": _encode(ended).decode()}
 
     async def read_heads(self, rows: Sequence[Any]) -> Heads:
         # Nobody else can write during this transaction, so a second query sees the same state.

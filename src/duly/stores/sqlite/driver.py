@@ -12,7 +12,7 @@ import apsw
 from duly.errors import NotWritable, StoreError, StoreUnavailable
 from duly.ports import CutShort
 from duly.stores.queries import Query
-from duly.stores.query_base import TIMED, WITHIN, TimedRows, row_bytes
+from duly.stores.query_base import THEN, TIMED, WITHIN, TimedRows, row_bytes
 from duly.stores.sqlite.locks import LockWait, who_holds
 
 TRANSIENT = (apsw.LockedError, apsw.IOError, apsw.NoMemError)
@@ -44,11 +44,14 @@ def persist(connection: apsw.Connection, wait: Callable[[int], bool]) -> None:
 def execute(connection: apsw.Connection, query: Query, parameters: dict[str, Any]) -> list[Any]:
     if (within := parameters.pop(WITHIN, None)) is not None:
         return _execute_within(connection, query, parameters, within)
+    then = parameters.pop(THEN, None)
     began = time.monotonic()
     if (each := parameters.pop("each", None)) is not None:
         rows = [row for one in each for row in connection.execute(query.sql, parameters | one)]
     else:
         rows = list(connection.execute(query.sql, parameters))
+    if then is not None and (following := then(rows, parameters)) is not None:
+        connection.execute(*following)
     return TimedRows(rows, time.monotonic() - began) if query.name in TIMED else rows
 
 

@@ -34,6 +34,7 @@ from duly.stores.columns.lists import ADD
 from duly.stores.columns.readers import EPOCH
 from duly.stores.creations import Told, nobody
 from duly.stores.figures.forecast import ForecastQueries
+from duly.stores.figures.stats import StatsQueries
 from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.finding.counts import CountQueries
 from duly.stores.queries import Query, load
@@ -75,6 +76,7 @@ class StoreQueries(
     CountQueries,
     FigureQueries,
     ForecastQueries,
+    StatsQueries,
     ABC,
 ):
     """Runs named queries; a subclass knows the driver, the transaction and the encoding of values."""
@@ -98,6 +100,11 @@ class StoreQueries(
     @abstractmethod
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
         """The ids that were completed, from the rows of the query."""
+
+    def counting(self, events: Sequence[Event]) -> dict[str, Any]:
+        """Parameters that let the query which completes these events count them for the roll-ups, unless it does so by
+        itself."""
+        return {}
 
     @abstractmethod
     def present(self) -> Any:
@@ -365,7 +372,7 @@ class StoreQueries(
     async def _complete(self, delivered: Sequence[Event], by: Mapping[str, Any]) -> set[str]:
         ids = [event.id for event in delivered]
         pairs = self.pairs(ids, [event.version for event in delivered])
-        return self.settled(ids, await self.ask("complete", many=len(ids), **by, **pairs))
+        return self.settled(ids, await self.ask("complete", many=len(ids), **by, **pairs, **self.counting(delivered)))
 
     async def _complete_with_output(self, settlements: Sequence[Settlement], by: Mapping[str, Any]) -> set[str]:
         values: Columns = {
@@ -373,7 +380,8 @@ class StoreQueries(
             "version": [s.event.version for s in settlements],
             "output": [s.verdict.output for s in settlements],
         }
-        return {row[0] for row in await self.ask("complete_with_output", values, **by)}
+        counting = self.counting([s.event for s in settlements])
+        return {row[0] for row in await self.ask("complete_with_output", values, **by, **counting)}
 
     async def _settle(self, settlements: Sequence[Settlement], by: Mapping[str, Any]) -> SettledIds:
         values: Columns = {

@@ -10,11 +10,13 @@ from duly.decide.series.preview import Preview, never, preview, preview_of, rang
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES, ListPage, page_of
+from duly.records.figures.stats import Stats
 from duly.records.finding.counts import Count
 from duly.records.history import Entry
 from duly.records.schedule import HaltKind, Schedule
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
+from duly.verbs.figures.stats import stats
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
 from duly.verbs.schedules.group import ScheduleGroup
@@ -70,6 +72,15 @@ class ScheduleLookups(ScheduleGroup):
     async def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, the oldest first. Deliveries are in the histories of the events."""
         return await self._store.history((await self.get(name, tenant=tenant)).id)
+
+    @reads
+    async def stats(
+        self, name: str, from_: datetime | None = None, to: datetime | None = None, *, tenant: str = "default"
+    ) -> Stats:
+        """What has become of the events of a schedule: how many runs, how they ended, how long they took, and how late
+        they began, together and by day (UTC). Without *to*, it ends now; without *from_*, it has 30 days."""
+        schedule = await self._named(name, tenant)
+        return await stats(self._store, from_, to, tenant, schedule=schedule.id)
 
     @reads
     async def preview(

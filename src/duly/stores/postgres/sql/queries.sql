@@ -513,6 +513,19 @@ WITH {patience}, settled AS (
 )
 SELECT id::text, stopped FROM settled
 
+-- fragment: ended
+-- Counts completed events: one row for all that are alike and took about as long. (The buckets are those of
+-- decide/figures/histogram.py; which runs share a row only decides how exact the percentiles are.)
+ended AS (
+    INSERT INTO duly.ended_runs (at, tenant, schedule, type, lane, status, duration, lateness, many)
+    SELECT {now}, tenant, schedule, type, lane, 'COMPLETED', min(duration), min(lateness), count(*)
+    FROM (SELECT tenant, CASE WHEN starts_with(series, 'schedule:') THEN substr(series, 10) END AS schedule, type, lane,
+                 date_part('epoch', {now} - claimed) AS duration,
+                 greatest(date_part('epoch', claimed - due), 0) AS lateness FROM settled) AS runs
+    GROUP BY tenant, schedule, type, lane, ceil(ln(greatest(duration * 1000, 1)) / 0.0861776962410523),
+             ceil(ln(greatest(lateness * 1000, 1)) / 0.0861776962410523)
+)
+
 -- name: complete
 -- Like `settle`, for the most frequent verdict, delivered; the event's own row is the history of it. No row is returned
 -- if all events were settled. Two texts instead of arrays: encoding an array costs a client more than delivering the
@@ -524,20 +537,22 @@ WITH {patience}, settled AS (
     FROM unnest(string_to_array(:ids, ',')::uuid[], string_to_array(:versions, ',')::int[]) AS done (id, version)
     WHERE e.id = done.id AND e.version = done.version AND e.status = CASE WHEN done.id IS NOT NULL THEN 'PROCESSING' END
       AND (SELECT told FROM patience) IS NOT NULL
-    RETURNING e.id
-)
+    RETURNING e.id, e.tenant, e.series, e.type, e.lane, e.due, e.claimed
+), {ended}
 SELECT array_agg(id)::text[] FROM settled HAVING count(*) < :many
 
 -- name: complete_with_output
 -- The same for commands, which have written something.
-WITH {patience}
-UPDATE duly.events AS e
-SET status = 'COMPLETED', ready = NULL, attempts = e.attempts + 1, unsettled = e.unsettled - 1,
-    executed = greatest(e.claimed, e.due), settled = {now}, worker = :worker, output = done.output
-FROM unnest(:id::uuid[], :version::int[], :output::text[]) AS done (id, version, output)
-WHERE e.id = done.id AND e.version = done.version AND e.status = CASE WHEN done.id IS NOT NULL THEN 'PROCESSING' END
-  AND (SELECT told FROM patience) IS NOT NULL
-RETURNING e.id::text
+WITH {patience}, settled AS (
+    UPDATE duly.events AS e
+    SET status = 'COMPLETED', ready = NULL, attempts = e.attempts + 1, unsettled = e.unsettled - 1,
+        executed = greatest(e.claimed, e.due), settled = {now}, worker = :worker, output = done.output
+    FROM unnest(:id::uuid[], :version::int[], :output::text[]) AS done (id, version, output)
+    WHERE e.id = done.id AND e.version = done.version AND e.status = CASE WHEN done.id IS NOT NULL THEN 'PROCESSING' END
+      AND (SELECT told FROM patience) IS NOT NULL
+    RETURNING e.id, e.tenant, e.series, e.type, e.lane, e.due, e.claimed
+), {ended}
+SELECT id::text FROM settled
 
 -- name: schedules
 SELECT {s.schedule} FROM duly.schedules AS s WHERE id = ANY (:ids::uuid[]) ORDER BY id FOR UPDATE

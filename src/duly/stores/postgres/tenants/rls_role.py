@@ -28,6 +28,8 @@ RIGHTS = {
     "destinations": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "requests": ("SELECT", "INSERT", "UPDATE"),
     "fired_keys": ("SELECT", "DELETE"),
+    "ended_runs": ("SELECT",),
+    "roll_ups": ("SELECT",),
 }
 """The privileges of the role, by table."""
 
@@ -48,6 +50,8 @@ RIGHTS_OF_LOGIN = {
     "workers": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "lanes": ("SELECT", "INSERT", "UPDATE"),
     "upkeep": ("SELECT", "INSERT", "UPDATE"),
+    "ended_runs": ("SELECT", "INSERT", "UPDATE", "DELETE"),
+    "roll_ups": ("SELECT", "INSERT", "UPDATE", "DELETE"),
 }
 """The privileges of a login that does not own the tables, to be a worker, a server and a caller."""
 

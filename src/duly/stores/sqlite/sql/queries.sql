@@ -353,7 +353,8 @@ WHERE events.id = verdict.id AND events.version = verdict.version AND events.sta
 RETURNING id, stop_requested IS NOT NULL AS stopped
 
 -- name: complete
--- Like `settle`, for the most frequent verdict, delivered; the event's own row is the history of it.
+-- Like `settle`, for the most frequent verdict, delivered; the event's own row is the history of it. The driver runs
+-- `add_ended` after it.
 UPDATE events
 SET status = 'COMPLETED', ready = NULL, attempts = attempts + 1, unsettled = unsettled - 1,
     executed = max(claimed, due), settled = :now, worker = :worker

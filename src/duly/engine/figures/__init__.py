@@ -1,0 +1,1 @@
+"""Roll-ups of runs, kept by workers beside the path."""
