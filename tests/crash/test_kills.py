@@ -11,6 +11,7 @@ from duly.rules.recurrence import Rule
 from tests.crash.conftest import Supervise
 from tests.crash.consistency import Claimed, Comparison
 from tests.crash.supervisor import AT_RANDOM
+from tests.runs_by_history import stats_are_those_of_the_histories
 
 LEASE = timedelta(seconds=6)
 """Longer than a machine stalls: a worker that nobody has killed keeps what it has."""
@@ -47,6 +48,7 @@ async def test_kills_lose_nothing_and_repeat_only_what_was_delivered_and_not_set
     assert len(comparison.in_status(Status.COMPLETED)) == len(comparison.events), told
     comparison.every_claim_has_one_end()
     comparison.only_kills_interrupted(supervisor.killed, LEASE)
+    await stats_are_those_of_the_histories(app)
 
     written = [
         (Claimed(effect["event"], effect["version"]), effect["worker"]) for effect in supervisor.journal.of("effect")

@@ -5,6 +5,6 @@ events to their settlement), pool (runs them), leases (renews their leases), sle
 (figures of a pass), upkeep (the loops beside it), stopping and drain (the end of a worker), tick (one pass, then the
 end).
 
-Subpackages: series (successors of heads), fairness, destinations, lookahead, faults. The first line of each says when
-to skip it.
+Subpackages: series (successors of heads), fairness, destinations, lookahead, faults, figures (roll-ups), retention,
+presence. The first line of each says when to skip it.
 """
