@@ -198,6 +198,8 @@ MAY_USE_THE_STORE = {
     "api/nouns/system.py": "tells whether the database answers and can be written",
     "cli/migrate.py": "is about the database itself",
     "cli/doctor/checks.py": "is about the database itself",
+    "cli/doctor/fixes.py": "is about the database itself",
+    "cli/doctor/storage_checks.py": "is about the database itself",
     "cli/doctor/row_checks.py": "is about the database itself",
 }
 

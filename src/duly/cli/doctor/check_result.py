@@ -13,3 +13,4 @@ class CheckResult(NamedTuple):
     found: str
     advice: str | None = None
     sql: tuple[str, ...] = ()  # for an administrator
+    fix: str | None = None  # what `duly doctor --fix` does about it: see fixes.py

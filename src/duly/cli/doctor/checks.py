@@ -4,14 +4,19 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from typing import NamedTuple
 
 import apsw
 
 from duly.cli.doctor.check_result import FAIL, OK, WARN, CheckResult
 from duly.cli.doctor.command_checks import commands
+from duly.cli.doctor.fixes import fix
 from duly.cli.doctor.row_checks import rows
 from duly.cli.doctor.service_checks import at_work, halted, unserved
+from duly.cli.doctor.snapshot_checks import snapshots
+from duly.cli.doctor.storage_checks import storage
 from duly.cli.doctor.target_checks import engines, targets, webhooks
+from duly.cli.doctor.zone_checks import zone_data
 from duly.cli.invocation import Invocation, require_file
 from duly.cli.output import brief, counted, utc, without_password
 from duly.cli.processes.capabilities import SENT, handlers_of
@@ -30,33 +35,44 @@ TOLERABLE_CLOCK = timedelta(seconds=1)
 """The difference between this host's clock and the database's that is not reported."""
 
 
-async def examine(invocation: Invocation, *, every: bool = False, urgent: str = FAIL) -> list[CheckResult]:
-    """All findings; checks that an earlier failure makes impossible are left out. Rows are compared for *every* event,
-    or only for the newest. *urgent*: the level of what people have to act on."""
+class Wanted(NamedTuple):
+    """How the checks are made."""
+
+    every: bool = False  # compare the rows of every event, not only of the newest
+    urgent: str = FAIL  # the level of what people have to act on
+    nats_monitor: str | None = None  # the address of NATS' monitoring
+    fixing: bool = False  # do what `fixes` can about findings
+
+
+async def examine(invocation: Invocation, wanted: Wanted) -> tuple[list[CheckResult], list[str]]:
+    """All findings, and what was fixed before them; checks that an earlier failure makes impossible are left out."""
     try:
         duly = invocation.duly()
     except Misuse as error:
-        return [*_libraries(), CheckResult(FAIL, "app", str(error))]
-    findings = [*_libraries(), *_app(duly)]
+        return [*_libraries(), CheckResult(FAIL, "app", str(error))], []
+    findings, fixed = [*_libraries(), *_app(duly)], list[str]()
     looked_at = Duly(settings=duly.settings, migrate=False)
     try:
         require_file(looked_at)
         await looked_at.store.connect()
     except NotWritable as error:
-        return [*findings, CheckResult(FAIL, "database", str(error))]
+        return [*findings, CheckResult(FAIL, "database", str(error))], fixed
     except StoreUnavailable as error:
         advice = "check that the database is running and that --db or DULY_DATABASE_URL is its address"
-        return [*findings, CheckResult(FAIL, "database", str(error), advice)]
+        return [*findings, CheckResult(FAIL, "database", str(error), advice)], fixed
     except DulyError as error:
-        return [*findings, CheckResult(FAIL, "database", str(error))]
+        return [*findings, CheckResult(FAIL, "database", str(error))], fixed
+    served = {lane_of(type, None) for type in handlers_of(duly)}
     try:
-        async for finding in _database(looked_at, {lane_of(type, None) for type in handlers_of(duly)}, every, urgent):
+        if wanted.fixing:
+            fixed += await fix(looked_at, [finding async for finding in _database(looked_at, served, wanted)])
+        async for finding in _database(looked_at, served, wanted):
             findings.append(finding)  # one by one, to keep the findings when a later check fails
     except DulyError as error:
         findings.append(CheckResult(FAIL, "database", str(error)))
     finally:
         await looked_at.store.close()
-    return findings
+    return findings, fixed
 
 
 # -- this host
@@ -78,7 +94,7 @@ def _app(duly: Duly) -> Iterator[CheckResult]:
 # -- the database
 
 
-async def _database(duly: Duly, served: set[str], every: bool, urgent: str) -> AsyncIterator[CheckResult]:
+async def _database(duly: Duly, served: set[str], wanted: Wanted) -> AsyncIterator[CheckResult]:
     yield CheckResult(OK, "database", without_password(duly.settings.database_url))
     for finding in await (_sqlite(duly) if duly.one_writer else _postgres(duly)):
         yield finding
@@ -91,18 +107,19 @@ async def _database(duly: Duly, served: set[str], every: bool, urgent: str) -> A
     yield CheckResult(OK, "schema", f"migration {applied}" + ("" if applied == newest else ", applied by a newer Duly"))
     if not duly.one_writer:
         yield await _api_role(duly)
-    async for finding in at_work(duly):
-        yield finding
-    async for finding in _events(duly, served, urgent):
-        yield finding
-    async for finding in unserved(duly, urgent):
-        yield finding
-    async for finding in halted(duly, urgent):
-        yield finding
-    async for finding in targets(duly):
-        yield finding
-    async for finding in rows(duly, every=every):
-        yield finding
+    for checks in (
+        storage(duly),
+        snapshots(duly),
+        zone_data(duly),
+        at_work(duly),
+        _events(duly, served, wanted),
+        unserved(duly, wanted.urgent),
+        halted(duly, wanted.urgent),
+        targets(duly),
+        rows(duly, every=wanted.every),
+    ):
+        async for finding in checks:
+            yield finding
 
 
 async def _sqlite(duly: Duly) -> list[CheckResult]:
@@ -151,7 +168,7 @@ async def _api_role(duly: Duly) -> CheckResult:
     try:
         await duly.store.require_rls_role()
     except ApiNotReady as error:
-        return CheckResult(FAIL, "API role", error.found, error.advice, error.sql)
+        return CheckResult(FAIL, "API role", error.found, error.advice, tuple(error.sql), fix="api role")
     if (role := duly.settings.api_role) is None:
         return CheckResult(OK, "API role", "off: requests run without row-level security, for the tenant default alone")
     return CheckResult(OK, "API role", role)
@@ -176,12 +193,12 @@ async def _clock(duly: Duly) -> CheckResult:
 # -- waiting events
 
 
-async def _events(duly: Duly, served: set[str], urgent: str) -> AsyncIterator[CheckResult]:
+async def _events(duly: Duly, served: set[str], wanted: Wanted) -> AsyncIterator[CheckResult]:
     now, overview = await duly.now(), await duly.store.overview()
     waiting = [row for row in overview if row[1] in (Status.PENDING, Status.PROCESSING)]
     for finding in webhooks(duly, waiting):
         yield finding
-    async for finding in engines(duly, waiting):
+    async for finding in engines(duly, waiting, wanted.nats_monitor):
         yield finding
     async for finding in commands(duly, waiting):
         yield finding
@@ -206,7 +223,7 @@ async def _events(duly: Duly, served: set[str], urgent: str) -> AsyncIterator[Ch
     dead = sum(row[2] for row in overview if row[1] == Status.FAILED)
     if dead:
         advice = "list them with `duly events list --dead`, then replay or discard them"
-        yield CheckResult(urgent, "dead letters", counted(dead, "event"), advice)
+        yield CheckResult(wanted.urgent, "dead letters", counted(dead, "event"), advice)
     else:
         yield CheckResult(OK, "dead letters", "none")
 

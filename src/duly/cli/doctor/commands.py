@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from duly.cli.doctor.check_result import FAIL, WARN, CheckResult
-from duly.cli.doctor.checks import examine
+from duly.cli.doctor.checks import Wanted, examine
 from duly.cli.invocation import Hidden
-from duly.cli.output import print_json, readable, screen
+from duly.cli.output import note, print_json, readable, screen
 
 MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "bold red")}
 
@@ -25,6 +25,12 @@ def doctor(
     warn_only: Annotated[
         bool, Parameter(help="Let unserved lanes, dead letters and halted schedules be warnings")
     ] = False,
+    fix: Annotated[
+        bool, Parameter(negative="", help="Do what is safe about findings, then check again; see docs/operations.md")
+    ] = False,
+    nats_monitor: Annotated[
+        str | None, Parameter(help="Address of NATS' monitoring (default: port 8222 of its host)", metavar="URL")
+    ] = None,
     invocation: Hidden,
 ) -> int:
     """Check the database, durability, clocks, workers, waiting events, destinations and the consistency of rows.
@@ -32,11 +38,15 @@ def doctor(
     With --app, also check that every due event has a handler. The exit code is 1 if a check fails. Overdue events in a
     lane that nobody serves, dead letters, and schedules that an error has halted fail too, except with --warn-only.
     """
-    findings = asyncio.run(examine(invocation, every=all, urgent=WARN if warn_only else FAIL))
+    wanted = Wanted(all, WARN if warn_only else FAIL, nats_monitor, fix)
+    findings, fixed = asyncio.run(examine(invocation, wanted))
     failed = any(finding.level == FAIL for finding in findings)
     if invocation.json:
-        print_json({"ok": not failed, "checks": [_to_json(finding) for finding in findings]})
+        told = {"fixed": fixed} if fix else {}
+        print_json({"ok": not failed, **told, "checks": [_to_json(finding) for finding in findings]})
     else:
+        for one in fixed or ["nothing to fix"] * fix:
+            note(one)
         screen().print(_table(findings))
     return 1 if failed else 0
 
@@ -54,6 +64,8 @@ def _table(findings: list[CheckResult]) -> Table:
         said = Text(readable(finding.found))
         if finding.advice:
             said.append(f"\n→ {readable(finding.advice)}", "bold")
+        if finding.fix:
+            said.append("\n  (`duly doctor --fix` does it)", "dim")
         for statement in finding.sql:
             said.append(f"\n{readable(statement)}")
         drawn.add_row(Text(*MARKS[finding.level]), finding.subject, said)

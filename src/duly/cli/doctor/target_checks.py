@@ -8,11 +8,13 @@ from importlib.metadata import version
 from duly.channels.brokers.channel import BrokerChannel, BrokerDown
 from duly.channels.brokers.registry import BROKERS, make_channel
 from duly.cli.doctor.check_result import FAIL, OK, WARN, CheckResult
+from duly.cli.doctor.nats_checks import durability
 from duly.cli.output import brief, counted
 from duly.cli.processes.capabilities import INSTALL, REQUESTS, open_brokers
 from duly.cli.targets.pages import all_parked, all_targets
 from duly.cli.targets.views import named, state, why
 from duly.config import without_login
+from duly.decide.targets.brokers import NATS
 from duly.decide.targets.targets import WEBHOOK
 from duly.duly import Duly
 from duly.errors import Misuse
@@ -41,7 +43,7 @@ def webhooks(duly: Duly, waiting: Sequence[Waiting]) -> Iterator[CheckResult]:
         yield CheckResult(OK, "webhooks", f"aiohttp {version('aiohttp')}")
 
 
-async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[CheckResult]:
+async def engines(duly: Duly, waiting: Sequence[Waiting], nats_monitor: str | None) -> AsyncIterator[CheckResult]:
     """Whether brokers and task queues can be reached from here, and whether events need them."""
     many = _counted(waiting, BROKERS)
     absent = {channel.name: channel for channel in duly.absent()}
@@ -49,6 +51,8 @@ async def engines(duly: Duly, waiting: Sequence[Waiting]) -> AsyncIterator[Check
         url = getattr(duly.settings, f"{name}_url")
         if name not in absent:
             yield await _reached(name, url)
+            if name == NATS:
+                yield await durability(url, nats_monitor)
         elif many[name] or url is not None:
             held = f"{counted(many[name], 'event')} to send, but " if many[name] else ""
             yield CheckResult(

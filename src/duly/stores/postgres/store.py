@@ -32,7 +32,7 @@ from duly.stores.postgres.driver import (
     translated,
 )
 from duly.stores.postgres.tenants.one_tenant import require_one_tenant, require_the_one
-from duly.stores.postgres.tenants.rls_role import ROLE, prepare, require_ready, script
+from duly.stores.postgres.tenants.rls_role import ROLE, LackingRights, lacking_rights, prepare, require_ready, script
 from duly.stores.postgres.tenants.tenant_connections import TenantConnection, TenantConnections
 from duly.stores.postgres.tenants.tenant_session import (
     CONFINED_CONNECTIONS,
@@ -291,6 +291,11 @@ class PostgresStore(PostgresQueries, Autocommit):
 
     def rls_role_script(self, login: str) -> str:
         return script(self.api_role, login)
+
+    async def lacking_rights(self) -> LackingRights:
+        """What the user in the database URL lacks to be a worker, a server and a caller."""
+        async with self._maintaining() as connection:
+            return await lacking_rights(connection)
 
     @asynccontextmanager
     async def listen(self, lanes: Sequence[str]) -> AsyncIterator[PostgresWaker]:

@@ -244,6 +244,10 @@ class SqliteStore(SqliteQueries, Autocommit):
     def rls_role_script(self, login: str) -> str:
         return ""
 
+    async def lacking_rights(self) -> tuple[Sequence[str], tuple[str, ...]]:
+        """Nothing: SQLite has no users."""
+        return (), ()
+
     def _refuse_own_deadlock(self) -> None:
         """Raises Misuse instead of a deadlock: SQLite has one writer, and code that waits for it while holding it would
         wait for ever."""

@@ -37,6 +37,7 @@ from duly.stores.figures.forecast import ForecastQueries
 from duly.stores.figures.stats import StatsQueries
 from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.finding.counts import CountQueries
+from duly.stores.indexes import indexes
 from duly.stores.queries import Query, load
 from duly.stores.query_base import Columns, TimedRows, each, read_settled
 from duly.stores.statements.dead_letters import DeadLetterQueries
@@ -105,6 +106,10 @@ class StoreQueries(
         """Parameters that let the query which completes these events count them for the roll-ups, unless it does so by
         itself."""
         return {}
+
+    def indexes(self) -> Mapping[str, str]:
+        """The indexes that there should be, with the statements that create them."""
+        return indexes(self.dialect)
 
     @abstractmethod
     def present(self) -> Any:

@@ -270,6 +270,23 @@ def _grants(wanted: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     return [f"{rights} ON {', '.join(named)}" for rights, named in tables.items()]
 
 
+class LackingRights(NamedTuple):
+    """What a login lacks of RIGHTS_OF_LOGIN, and the statements that grant it."""
+
+    found: list[str]
+    statements: tuple[str, ...] = ()
+
+
+async def lacking_rights(connection: Any) -> LackingRights:
+    login = await connection.fetchval("SELECT current_user::text")
+    has = await _rights(connection, login)
+    grants = _grants(
+        (table, [right for right in rights if (table, right) not in has]) for table, rights in RIGHTS_OF_LOGIN.items()
+    )
+    found = [on.replace(" ON ", " on ") for on in grants]
+    return LackingRights(found, tuple(f"GRANT {on} TO {quoted(login)};" for on in grants))
+
+
 async def _rights(connection: Any, role: str) -> set[tuple[str, str]]:
     return {(row[0], row[1]) for row in await connection.fetch(RIGHTS_OF_ROLE, role)}
 
