@@ -1,19 +1,20 @@
 """Histograms, and which roll-ups tell of a range."""
 
 import math
-import re
-from datetime import timedelta
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.decide.figures.histogram import LEAST_S, WIDTH, bucket, percentile, seconds
+from duly.decide.figures.alike import alike
+from duly.decide.figures.histogram import LEAST_S, bucket, percentile, seconds
 from duly.decide.figures.roll_up import ALL, EndedRuns, RunCounts, Span, roll_up
 from duly.decide.figures.stats import days_of, read_stats_range, whole_days
-from duly.stores.queries import load
-from tests.make import DAY, HOUR, MINUTE, START
+from tests.make import DAY, HOUR, MINUTE, START, make_event
 
+CLAIMS = (START, START + HOUR)
 YEAR_S = 366 * 86400.0
 spans = st.floats(LEAST_S, YEAR_S)
 
@@ -44,11 +45,6 @@ def test_no_durations_have_no_percentile() -> None:
     assert percentile({}, 0.5) is None
 
 
-def test_a_database_divides_completed_events_by_the_same_width() -> None:
-    widths = re.findall(r"/ (0\.08\d+)", load("postgres")["complete"].sql)
-    assert [float(width) for width in widths] == [pytest.approx(math.log(WIDTH), rel=1e-12)] * 2
-
-
 @given(st.lists(st.tuples(st.integers(0, 100), st.sampled_from(("s1", None)), spans, st.integers(1, 9))))
 def test_however_runs_are_divided_their_roll_ups_add_up_to_the_same(
     given: list[tuple[int, str | None, float, int]],
@@ -66,6 +62,37 @@ def test_however_runs_are_divided_their_roll_ups_add_up_to_the_same(
     }
     of_all = sum(counts.completed for key, counts in whole.items() if (key.schedule, key.span) == (ALL, Span.DAY))
     assert of_all == sum(many for *_, many in given)
+
+
+facts = st.tuples(
+    st.sampled_from(("a", "b")),
+    st.sampled_from((None, "schedule:s1", "user:u1:x")),
+    st.sampled_from(("x", "y")),
+    st.sampled_from(CLAIMS),
+    st.floats(-1, 1e6) | st.sampled_from((0.0, 0.001, 0.00109, 1.0, 60.0)),
+)
+of_one_type = facts.map(lambda given: ("a", None, "x", CLAIMS[0], given[-1]))
+
+
+@given(st.lists(facts, min_size=1) | st.lists(of_one_type, min_size=1))
+def test_a_batch_is_counted_as_its_events_would_be_one_by_one(
+    batch: list[tuple[str, str | None, str, datetime, float]],
+) -> None:
+    events = [
+        make_event(tenant=tenant, series=series, type=type, claimed=claimed, due=claimed - timedelta(seconds=late))
+        for tenant, series, type, claimed, late in batch
+    ]
+    one_by_one = Counter(group[:-1] for one in events for group in alike([one]))
+    together: Counter[tuple[Any, ...]] = Counter()
+    for group in alike(events):
+        together[group[:-1]] += group.many
+    assert together.total() == len(batch)
+    for key in together.keys() - one_by_one.keys():  # an event at the very end of a bucket may be in the next one
+        assert any(other[:-1] == key[:-1] and 0.9 < other[-1] / key[-1] < 1.1 for other in one_by_one)
+    for claimed in CLAIMS:
+        assert sum(many for key, many in together.items() if key[4] == claimed) == [one[3] for one in batch].count(
+            claimed
+        )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 400 * 1440), st.integers(0, 10**6))

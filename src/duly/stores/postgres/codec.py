@@ -6,7 +6,9 @@ from operator import itemgetter
 from typing import Any
 
 from duly.decide.fair_share import Candidate
+from duly.decide.figures.alike import alike
 from duly.ports import Heads, KnownFrontier, PlantedHead, ScanResult
+from duly.records.event import Event
 from duly.stores.columns.dialects import POSTGRES
 from duly.stores.columns.readers import EPOCH, RowReaders
 from duly.stores.filters.specs import Dialect
@@ -14,6 +16,10 @@ from duly.stores.query_base import Columns
 from duly.stores.statements.statements import StoreQueries, by_due
 
 MICROSECOND = timedelta(microseconds=1)
+
+
+COUNTED = ("tenants", "schedules", "types", "lanes", "claims", "latenesses", "counts")
+"""The parameters of ``complete`` that have the fields of ``AlikeEvents``."""
 
 
 def _typed(field: str, placeholder: str, value: Any) -> str:
@@ -57,6 +63,10 @@ class PostgresQueries(StoreQueries):
 
     def pairs(self, ids: Sequence[str], versions: Sequence[int]) -> dict[str, Any]:
         return {"ids": ",".join(ids), "versions": ",".join(map(str, versions))}
+
+    def counting(self, events: Sequence[Event]) -> dict[str, Any]:
+        rows = alike(events)
+        return dict(zip(COUNTED, map(list, zip(*rows, strict=True)), strict=True))
 
     def listed(self, values: Sequence[str]) -> Any:
         return list(values)

@@ -1,7 +1,6 @@
 """Encodes values for SQLite, and decodes its rows."""
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -10,9 +9,9 @@ from typing import Any
 import msgspec
 
 from duly.decide.fair_share import Candidate
-from duly.decide.figures.histogram import bucket, seconds
+from duly.decide.figures.alike import alike
 from duly.ports import ClaimedEvents, Heads, KnownFrontier, PlantedHead, ScanRequest, ScanResult
-from duly.records.event import Event, schedule_of
+from duly.records.event import Event
 from duly.stores.columns.dialects import SQLITE
 from duly.stores.columns.lists import CLAIMED
 from duly.stores.columns.readers import EPOCH, RowReaders
@@ -106,15 +105,10 @@ class SqliteQueries(StoreQueries):
             events = [event for event in events if event.id in settled]
         if not events:
             return None
-        now, runs = from_micros(parameters["now"]), Counter[tuple[Any, ...]]()
-        for event in events:
-            claimed = event.claimed or event.due
-            lateness = bucket((claimed - event.due).total_seconds())
-            schedule = None if event.series is None else schedule_of(event.series)
-            runs[event.tenant, schedule, event.type, event.lane, claimed, lateness] += 1
+        now = from_micros(parameters["now"])
         ended = [
-            (tenant, schedule, type, lane, max(0.0, (now - claimed).total_seconds()), seconds(late), many)
-            for (tenant, schedule, type, lane, claimed, late), many in runs.items()
+            (tenant, schedule, type, lane, max(0.0, (now - claimed).total_seconds()), lateness, many)
+            for tenant, schedule, type, lane, claimed, lateness, many in alike(events)
         ]
         return load(self.dialect)["add_ended"].sql, {"now": parameters["now"], "ended": _encode(ended).decode()}
 

@@ -102,10 +102,9 @@ class StoreQueries(
     def settled(self, ids: Sequence[str], rows: Sequence[Any]) -> set[str]:
         """The ids that were completed, from the rows of the query."""
 
+    @abstractmethod
     def counting(self, events: Sequence[Event]) -> dict[str, Any]:
-        """Parameters that let the query which completes these events count them for the roll-ups, unless it does so by
-        itself."""
-        return {}
+        """Parameters with which the query that completes these events counts them for the roll-ups."""
 
     def indexes(self) -> Mapping[str, str]:
         """The indexes that there should be, with the statements that create them."""
@@ -385,8 +384,8 @@ class StoreQueries(
             "version": [s.event.version for s in settlements],
             "output": [s.verdict.output for s in settlements],
         }
-        counting = self.counting([s.event for s in settlements])
-        return {row[0] for row in await self.ask("complete_with_output", values, **by, **counting)}
+        more = {"many": len(settlements), **self.counting([s.event for s in settlements])}
+        return {row[0] for row in await self.ask("complete_with_output", values, **by, **more)}
 
     async def _settle(self, settlements: Sequence[Settlement], by: Mapping[str, Any]) -> SettledIds:
         values: Columns = {
