@@ -185,8 +185,13 @@ def _claimers(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
 
 
 def _memory(sizes: Sizes, _others: list[str]) -> Iterator[Case]:
-    for name, store in (("duly", ""), ("duly_sqlite", ", SQLite")):
-        yield Case("memory", name, (sizes.memory,), f"{sizes.memory:,} events{store}", once=True)
+    for name, how in (
+        ("duly", ""),
+        ("duly_sqlite", ", SQLite"),
+        ("duly_observed", ", with metrics"),
+        ("duly_observed_sqlite", ", SQLite, with metrics"),
+    ):
+        yield Case("memory", name, (sizes.memory,), f"{sizes.memory:,} events{how}", once=True)
 
 
 def _prune(sizes: Sizes, _others: list[str]) -> Iterator[Case]:

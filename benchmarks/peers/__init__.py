@@ -101,6 +101,8 @@ HOMES = {
     "duly_in_asyncpg": "duly",
     "duly_in_psycopg": "duly",
     "duly_sqlite": "duly",
+    "duly_observed": "duly",
+    "duly_observed_sqlite": "duly",
     "pgqueuer": "pgqueuer",
     "procrastinate": "procrastinate",
     "apscheduler": "apscheduler",

@@ -15,6 +15,7 @@ from duly.config import Settings
 
 CHUNK = 5000
 LOOKAHEAD = timedelta(seconds=0.5)
+SCRAPE_EVERY_S = 2.0
 INTERVAL = timedelta(seconds=1)
 """The interval of each schedule, in the lateness of schedules."""
 
@@ -163,6 +164,32 @@ class DulySqlite(DulyPeer):
         return number
 
 
+class Observed(DulyPeer):
+    """As with `duly worker --metrics`, which Prometheus scrapes every few seconds."""
+
+    title = "Duly, observed"
+    settings = "as it is by default, with `duly.metrics()` and a scrape every two seconds"
+
+    async def _work(self, duly: Duly, gate: Gate, on_time: bool) -> None:
+        duly.on("bench")(noting(gate) if on_time else self.handler(gate))
+        metrics = duly.metrics()
+
+        async def scrape() -> None:
+            while True:
+                await asyncio.sleep(SCRAPE_EVERY_S)
+                await metrics.text()
+
+        async with duly:
+            scraping = asyncio.create_task(scrape())
+            gate.ready(duly.stop)
+            await duly.run(signals=False)
+            scraping.cancel()
+
+
+class ObservedSqlite(Observed, DulySqlite):
+    title = "Duly on SQLite, observed"
+
+
 def _number(connection: apsw.Connection, sql: str) -> int:
     return int(next(connection.execute(sql))[0])
 
@@ -175,4 +202,6 @@ PEERS = {
     "duly_in_asyncpg": DulyInAsyncpg(),
     "duly_in_psycopg": DulyInPsycopg(),
     "duly_sqlite": DulySqlite(),
+    "duly_observed": Observed(),
+    "duly_observed_sqlite": ObservedSqlite(),
 }
