@@ -122,7 +122,7 @@ class Duly(TimerVerbs):
         self._channels: CheckedChannels[Channel] = CheckedChannels(
             {**make_channels(self.settings, self.destination_cache), **channels}, self._own_checks
         )
-        self.events = Events(self.store, transaction_of=self.transaction_of)
+        self.events = Events(self.store, self._channels, self.transaction_of)
         self.targets = Targets(
             self.store,
             self.destination_cache.forget,

@@ -104,7 +104,9 @@ class _Events:
         self, id: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
     ) -> Event:
         """Move an event that has not started."""
-    def replay(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Event:
+    def replay(
+        self, id: str, *, payload: Any = ..., tenant: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Event:
         """Retry a dead letter, under the same id, with a fresh count of attempts."""
     def discard(
         self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None

@@ -70,6 +70,36 @@ def test_dead_letters_are_replayed_by_their_ids(on: Shell, url: str) -> None:
     assert on("events", "replay", ids[1], "--tenant", "acme").code == 1
 
 
+def test_a_dead_letter_is_replayed_with_another_payload_as_a_new_event(on: Shell, url: str) -> None:
+    old, second = letters(url, 2)
+    told = on("events", "replay", old, "--payload", '{"n": 2}', "--json").json
+    [new] = told["events"]
+    assert (new["payload"], new["replay_of"], new["status"]) == ({"n": 2}, old, "PENDING")
+    shown = on.show(old)
+    assert (shown["status"], shown["replayed_as"]) == ("CANCELLED", new["id"])
+    assert shown["history"][-1]["detail"] == f"replayed with another payload, as event {new['id']}"
+    assert f"event {new['id']}, with another payload" in on("events", "show", old).out
+    assert f"event {old}, with another payload" in on("events", "show", new["id"]).out
+    result = on("events", "replay", second, "--payload", "null")
+    assert result.out.startswith("replayed as ")
+    assert on.show(second)["status"] == "CANCELLED"
+
+
+def test_a_payload_that_cannot_be_replayed_is_refused(on: Shell, url: str) -> None:
+    [old] = letters(url)
+    result = on("events", "replay", old, "--payload", "{n: 2}")
+    assert (result.code, "--payload '{\"cart\": 9}'" in result.err) == (2, True)
+    result = on("events", "replay", "--all", "--yes", "--payload", "{}")
+    assert (result.code, result.err) == (
+        2,
+        "duly: --payload can only be used with ids, not with --all: each event needs a payload of its own\n",
+    )
+    waits = on.at("+1h", "--type", "greet")
+    result = on("events", "replay", waits, "--payload", "{}")
+    assert (result.code, "cancel it and then replay it" in result.err) == (1, True)
+    assert statuses(on, [old, waits]) == ["FAILED", "PENDING"]
+
+
 def test_all_dead_letters_that_the_filters_find_are_replayed(on: Shell, url: str) -> None:
     [full] = letters(url, error="HTTP 503")
     [gone] = letters(url, error="HTTP 410")

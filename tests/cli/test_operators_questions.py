@@ -34,6 +34,7 @@ ANSWERS: Mapping[str, tuple[str, str]] = {  # what the command must print, and t
     "What goes out tomorrow?": ("reminder", '"type":"reminder"'),
     "Was the reminder of invoice 7 cancelled?": ("paid at the counter", "paid at the counter"),
     "How many dead letters are there?": ("2", '"dead_letters":2'),
+    "As what was the reminder of invoice 6 replayed?": ("replayed as", '"replayed_as":"'),
     "Who is at work?": ("serve", '"lane":"'),
     "Is anything wrong?": ("sync", '"ready"'),
     "Does an event with this key exist?": ("there is no event", "there is no event"),
@@ -77,6 +78,9 @@ async def prepare(url: str) -> dict[str, str]:
         await app.schedules.delete("hourly")
         clock.set(NOW)
         await app.schedules.put("hourly", cron("0 * * * *"), "report")
+        await app.at(NOW + timedelta(days=1), "reminder", {"invoice": "six"}, key="invoice-6")
+        await app.cancel("invoice-6")
+        await app.events.replay("invoice-6", payload={"invoice": 6})
         [greeting] = [one for one in await app.users.events(ada.id) if not one.head]
         assert greeting.status == "FAILED", greeting
         assert nightly.name == "nightly"

@@ -1,6 +1,6 @@
 """What the client says of events, and does to them, is what the verbs of Python say and do on the same database."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -170,6 +170,19 @@ async def test_a_client_can_reschedule_cancel_replay_and_discard_events(app: Dul
     assert (await client.events.discard(second, reason="nobody cares")).status is Status.CANCELLED
     for id in (event.id, first, second):
         assert await client.events.history(id) == await app.events.history(id)
+
+
+async def test_a_client_can_replay_an_event_with_another_payload(app: Duly, client: Client) -> None:
+    [first, second] = await dead(app.store, 2)
+    new = await client.events.replay(first, payload={"n": datetime(2026, 1, 1, tzinfo=UTC)})
+    assert new == without_via(await app.events.get(new.id))
+    assert (new.replay_of, new.payload, new.status) == (first, {"n": "2026-01-01T00:00:00Z"}, Status.PENDING)
+    assert (await client.events.get(first)).replayed_as == new.id
+    assert (await client.events.replay(second, payload=None)).replay_of == second
+    with pytest.raises(Conflict, match="it is PENDING, and its own payload may still be delivered"):
+        await client.events.replay(new.id, payload={})
+    with pytest.raises(Invalid, match="payload"):
+        await client.events.replay(first, payload=object())
 
 
 async def test_a_client_can_count_replay_and_discard_many_dead_letters(app: Duly, client: Client) -> None:

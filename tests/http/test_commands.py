@@ -305,6 +305,37 @@ async def test_only_an_admin_starts_a_command_at_another_time(server: Server, cl
     assert answer.status_code == (403 if key == "write" else 200)
 
 
+@pytest.mark.parametrize("key", ["write", "admin", "admin of all"])
+async def test_a_command_of_code_is_replayed_with_its_own_payload_alone(
+    server: Server, clock: ManualClock, key: str
+) -> None:
+    app, http = server.app, await server.by(key)
+    made = await app.after(0, "job", {"level": 9}, target=command("true"))
+    await app.cancel(made.id)
+    path = f"/v1/events/{made.id}/replay"
+    answer = await http("POST", path, {"payload": {"level": 10}})
+    assert answer.status_code == 403, answer.text
+    assert (await app.events.get(made.id)).replayed_as is None
+    answer = await http("POST", path, {"payload": {"level": 9}})
+    assert answer.status_code == (403 if key == "write" else 201), answer.text
+    new = await app.events.replay(made.id, payload={"level": 10})
+    assert (new.payload, new.via) == ({"level": 10}, None), "code may do that"
+
+
+async def test_a_command_that_came_over_http_is_replayed_with_another_payload_by_whom_it_is_open_to(
+    server: Server, clock: ManualClock
+) -> None:
+    app, all_of = server.app, await server.by("admin of all")
+    target = {"command": {"argv": [server.script()]}}
+    await all_of.put("/v1/timers/k", timer(target, payload={"level": 9}))
+    await all_of.delete("/v1/timers/k")
+    path = "/v1/events/k/replay"
+    assert (await (await server.by("write"))("POST", path, {"payload": {"level": 10}})).status_code == 403
+    assert paths(await (await server.by("admin"))("POST", path, {"payload": {"level": 10}})) == ["target.command"]
+    new = await all_of.post(path, {"payload": {"level": 10}})
+    assert (await app.events.get(new["id"])).via == "http"
+
+
 async def test_a_bulk_replay_leaves_commands_alone_that_its_key_may_not_start(
     server: Server, clock: ManualClock
 ) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 import pytest
 
-from duly import Event, Failed, Rejected
+from duly import Event, Failed, Rejected, Status, Timer
 from duly.ids import new_id
 from duly.records.event import Outcome
 from duly.records.finding.cursors import write_cursor
@@ -311,6 +311,55 @@ async def test_a_dead_letter_can_be_discarded_over_http(shop: Caller, clock: Man
     assert away["status"] == "CANCELLED"
     assert (await shop.get(f"/v1/events/{dead['id']}"))["history"][-1]["detail"] == "the shop is closed"
     assert (await shop("POST", f"/v1/events/{dead['id']}/replay")).status_code == 409
+
+
+async def test_a_dead_letter_is_replayed_with_another_payload_as_a_new_event(
+    shop: Caller, clock: ManualClock, hooks: Hooks
+) -> None:
+    [dead] = await fail(shop, clock, hooks, "422", payload={"invoice": "seven"})
+    path = f"/v1/events/{dead['id']}/replay"
+    answer = await shop("POST", path, {"payload": {"invoice": 7}}, idempotency_key="once")
+    new = answer.json()
+    assert (answer.status_code, answer.headers["location"]) == (201, f"/v1/events/{new['id']}")
+    assert (new["payload"], new["replay_of"], new["status"]) == ({"invoice": 7}, dead["id"], "PENDING")
+    again = await shop("POST", path, {"payload": {"invoice": 7}}, idempotency_key="once")
+    assert (again.status_code, again.json()) == (201, new), "the same request, and no second event"
+    old = await shop.get(f"/v1/events/{dead['id']}")
+    assert (old["status"], old["replayed_as"], old["payload"]) == ("CANCELLED", new["id"], {"invoice": "seven"})
+    await shop.app.tick()
+    assert hooks.ids == [dead["id"], new["id"]]
+    done = await shop.get(f"/v1/events/{new['id']}")
+    assert (done["status"], done["history"][0]["act"], done["history"][0]["worker"]) == ("COMPLETED", "created", "api")
+    third = await shop.post(f"/v1/events/{new['id']}/replay", {"payload": None})
+    assert (third["payload"], third["replay_of"]) == (None, new["id"]), "null is a payload, and no missing one"
+    assert (await shop.get(f"/v1/events/{new['id']}"))["status"] == "COMPLETED"
+
+
+async def test_a_replay_with_another_payload_that_cannot_be_is_refused(
+    shop: Caller, calling: OpenCaller, clock: ManualClock, hooks: Hooks
+) -> None:
+    @shop.app.check("invoice.overdue")
+    def has_an_invoice(timer: Timer) -> list[str]:
+        return [] if timer.payload is None or "invoice" in timer.payload else ["has no invoice"]
+
+    [dead] = await fail(shop, clock, hooks, "422")
+    path, count = f"/v1/events/{dead['id']}/replay", len(await all_of(shop))
+    assert paths(await shop("POST", path, {"payload": {"bill": 7}})) == ["payload"]
+    assert paths(await shop("POST", path, {"payload": {"invoice": 7}, "key": "k"})) == ["key"]
+    for bad in (b"[]", b'"x"', b"{", b'{"payload": NaN}'):
+        assert (await shop("POST", path, bad, content_type="application/json")).status_code in (400, 422), bad
+    deep = b'{"payload": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+    assert (await shop("POST", path, deep, content_type="application/json")).status_code in (400, 422)
+    waits = await timer(shop, "waits")
+    refused = await shop("POST", f"/v1/events/{waits['id']}/replay", {"payload": {"invoice": 8}})
+    assert (refused.status_code, "cancel it and then replay it" in refused.json()["detail"]) == (409, True)
+    assert len(await all_of(shop)) == count + 1
+    reader = await shop.app.keys.create("reader", scope="read")
+    theirs = await shop.app.keys.create("theirs", scope="write", tenant="acme")
+    for key, status in ((reader, 403), (theirs, 404)):
+        other = await calling(shop.app, authorization=f"Bearer {key.secret}")
+        assert (await other("POST", path, {"payload": {"invoice": 7}})).status_code == status
+    assert (await shop.app.events.get(dead["id"])).status is Status.FAILED
 
 
 async def test_many_dead_letters_are_counted_and_replayed_at_a_rate(

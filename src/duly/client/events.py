@@ -11,9 +11,9 @@ from duly.client.protocol.group import Group, said
 from duly.client.protocol.paging import all_pages, count_of, one_page, whole_history
 from duly.client.protocol.refusals import refuse_name, refuse_transaction
 from duly.client.protocol.writing import instant, rate_text
-from duly.decide.checks import check_id
+from duly.decide.checks import check_id, write_json
 from duly.decide.why import Why
-from duly.errors import Conflict, NotFound
+from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ports import Page
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, filter_of
@@ -23,6 +23,7 @@ from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
 from duly.records.wire.answers import DISCARDED, REPLAYED
+from duly.verbs.events.edited_replays import UNCHANGED
 from duly.verbs.events.events import AN_EVENTS
 
 REPLAYED_SO_FAR = msgspec.json.Decoder(REPLAYED)
@@ -142,9 +143,27 @@ class Events(Group):
         """Move an event that has not started."""
         return await self._act(id, "reschedule", {"due_at": instant("due", due)}, tenant, transaction, by)
 
-    async def replay(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Event:
-        """Retry a dead letter, under the same id, with a fresh count of attempts."""
-        return await self._act(id, "replay", {}, tenant, transaction, by)
+    async def replay(
+        self,
+        id: str,
+        *,
+        payload: Any = UNCHANGED,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> Event:
+        """Retry a dead letter, under the same id, with a fresh count of attempts.
+
+        With a *payload*, replay an event that has ended as a new event with this payload, due now, and return that one:
+        its ``replay_of`` names the old event, whose ``replayed_as`` names the new one. A dead letter ends CANCELLED
+        then."""
+        body: dict[str, Any] = {}
+        if payload is not UNCHANGED:
+            written = write_json(payload, "payload")
+            if isinstance(written, Problem):
+                raise Invalid([written])
+            body = {"payload": msgspec.Raw(written.encode())}
+        return await self._act(id, "replay", body, tenant, transaction, by)
 
     async def discard(
         self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api", reason: str | None = None

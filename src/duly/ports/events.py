@@ -1,5 +1,6 @@
 """The store as people's questions about events, and their changes to an event, need it."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -7,7 +8,7 @@ from typing import NamedTuple, Protocol
 from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.workers import PresencePort
-from duly.records.event import Event
+from duly.records.event import Event, NewEvent
 from duly.records.finding.counts import Count
 from duly.records.finding.sorting import DuePlace
 from duly.records.history import Entry
@@ -70,6 +71,9 @@ class EventPort(Protocol):
     async def request_stop(self, id: str, by: str, detail: str | None) -> None:
         """Asks a running event to stop, with a history row."""
 
+    async def link_replay(self, old: str, new: str) -> None:
+        """Lets a new event name the old one that it replays with another payload, and the old one the new one."""
+
     async def lanes_of(self, spec: Spec, *, examine: int) -> list[str]:
         """The lanes of the events that satisfy the spec, among the newest *examine* events of its tenant."""
 
@@ -96,6 +100,9 @@ class EventFinder(Protocol):
 
 class EventTransaction(EventPort, SeriesTransaction, DeadLetterPort, Protocol):
     """One transaction about an event, and about its successor if the event is a head."""
+
+    async def add(self, events: Sequence[NewEvent]) -> list[str]:
+        """Inserts events without keys; returns their ids, in order."""
 
 
 class EventStore(EventPort, EventFinder, DeadLetterPort, PresencePort, Protocol):

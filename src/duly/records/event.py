@@ -244,6 +244,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     quiet: timedelta | None = None  # debounced: each call moves it to so long after now,
     max_wait: timedelta | None = None  # at most so long after the first call,
     first_asked: Annotated[datetime | None, told("First call of a debounced timer")] = None
+    replay_of: Annotated[Id | None, told("The event that it replays with another payload")] = None
+    replayed_as: Annotated[Id | None, told("The latest event that replays it with another payload")] = None
     stop_flag: Annotated[Any, Mark.NOT_STORED, Mark.INTERNAL] = None  # of a handler in a thread: see ``stopping``
 
     @property

@@ -17,6 +17,7 @@ from duly.records.workers.worker import LANE_JSON, WORKER_JSON, LaneInfo, Worker
 R = TypeVar("R", bound=msgspec.Struct)
 
 _ID = "019a8f2e-6c00-7abc-8def-0123456789ab"
+OTHER_EVENT_ID = "019a8f2e-6c00-7def-8abc-0123456789ab"
 _USER = "019a8f2e-6c00-7000-8000-00000000ada0"
 _EARLIER = datetime(2026, 10, 1, 12, tzinfo=UTC)
 _NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -7,8 +7,8 @@ import msgspec
 
 from duly.api.description import examples
 from duly.api.description.filter_schemas import QUERY as FILTERS
-from duly.api.description.operations import NOTHING, DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import REASON, given_instant, ref, taken
+from duly.api.description.operations import DescribedResponse, Operations, RequestBody
+from duly.api.description.schema_words import REASON, anything, given_instant, ref, taken
 from duly.api.description.schemas import PAGING, SORTED
 from duly.api.nouns.dead_letter_batches import discard_some, replay_some
 from duly.api.protocol.all_problems import gathered, together
@@ -29,6 +29,7 @@ from duly.records.results import CancelResult, DeadLetters
 from duly.records.specs import Spec
 from duly.records.wire.answers import DISCARDED, EVENT_WITH_HISTORY, REPLAYED
 from duly.values.instants import read_instant
+from duly.verbs.events.edited_replays import UNCHANGED
 
 operations = Operations("events")
 
@@ -209,11 +210,34 @@ async def reschedule_event(ask: ApiRequest) -> ApiResponse:
     return ApiResponse(_shown(await ask.own.events.reschedule(id_of(ask), due, tenant=ask.tenant, by=ask.by)))
 
 
-@operations.add("POST", "/v1/events/{id}/replay", {200: EVENT}, takes=NOTHING, conflicts=True)
+REPLAYED_AS_NEW = DescribedResponse(
+    "The new event, which has the given payload",
+    EVENT_JSON.struct,
+    {**examples.EVENT, "key": None, "replay_of": examples.OTHER_EVENT_ID},
+    located=True,
+)
+
+
+@operations.add(
+    "POST",
+    "/v1/events/{id}/replay",
+    {200: EVENT, 201: REPLAYED_AS_NEW},
+    takes=RequestBody(taken({"payload": anything}), {"payload": {"invoice": 8}}, required=False),
+    conflicts=True,
+)
 async def replay_event(ask: ApiRequest) -> ApiResponse:
-    """Replay a dead letter: it keeps its id and gets all its attempts again."""
-    read_fields(ask.body, {})
-    return ApiResponse(_shown(await ask.own.events.replay(id_of(ask), tenant=ask.tenant, by=ask.by)))
+    """Replay a dead letter: it keeps its id and gets all its attempts again.
+
+    With a `payload`, replay an event that has ended, whatever its status, as a new event with this payload: its
+    `replay_of` names the old event, whose `replayed_as` names the new one. A dead letter ends CANCELLED then, other
+    events keep their status.
+    """
+    read_fields(ask.body, {"payload": object})
+    payload = ask.body.get("payload", UNCHANGED)
+    event = await ask.own.events.replay(id_of(ask), payload=payload, tenant=ask.tenant, by=ask.by)
+    if payload is UNCHANGED:
+        return ApiResponse(_shown(event))
+    return ApiResponse(_shown(event), 201, {"Location": f"{ask.address.partition('/v1/')[0]}/v1/events/{event.id}"})
 
 
 @operations.add(

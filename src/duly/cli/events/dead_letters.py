@@ -18,6 +18,7 @@ from duly.cli.events.filters import ANY_DEAD_LETTER, DeadLetterFilters
 from duly.cli.exit_codes import DONE, FAILED, INTERRUPTED
 from duly.cli.invocation import Hidden, Invocation, confirmed, person, require_terminal
 from duly.cli.output import counted, note, print_json, screen, tell_error
+from duly.cli.payloads import read_payload
 from duly.cli.progress import stopped_by_signals
 from duly.decide.targets.rates import read_rate
 from duly.duly import Duly
@@ -25,6 +26,7 @@ from duly.errors import DulyError, Misuse, StoreError
 from duly.records.filters import EventFilter
 from duly.records.results import DeadLetters, Discarded, Replayed
 from duly.values.instants import write_instant
+from duly.verbs.events.edited_replays import UNCHANGED
 
 Deed = Callable[[Duly, EventFilter, BulkReport], Awaitable[Replayed | Discarded]]
 
@@ -55,6 +57,14 @@ ONE_BY_ONE = BulkOptions()
 
 def replay(
     *ids: str,
+    payload: Annotated[
+        str | None,
+        Parameter(
+            help="With ids: as new events with this payload, also what has ended otherwise",
+            metavar="JSON",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
     many: BulkOptions = ONE_BY_ONE,
     rate: Annotated[
         str | None,
@@ -67,13 +77,21 @@ def replay(
 
     With --rate, they become ready one after the other. Their times are stored: the command does not wait.
 
+    With --payload, each is replayed as a new event, which names the old one; the old one ends CANCELLED.
+
     duly events replay --all --error 503 --rate 50/s
     """
     by = person()
+    given = UNCHANGED if payload is None else read_payload(payload)
     if _one_by_one(ids, many, which, rate):
         return each(
-            ids, "replayed", lambda duly: lambda id: duly.events.replay(id, tenant=which.tenant, by=by), invocation
+            ids,
+            "replayed" if payload is None else "replayed as",
+            lambda duly: lambda id: duly.events.replay(id, payload=given, tenant=which.tenant, by=by),
+            invocation,
         )
+    if payload is not None:
+        raise Misuse("--payload can only be used with ids, not with --all: each event needs a payload of its own")
 
     async def deed(duly: Duly, found: EventFilter, report: BulkReport) -> Replayed:
         return await duly.events.replay_all(

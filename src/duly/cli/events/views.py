@@ -166,7 +166,9 @@ def beneath(text: str, style: str) -> Padding:
 
 def _beside(event: Event) -> str:
     """How an event outside its schedule's rule was created."""
-    return {"trigger": "triggered", "backfill": "backfilled"}.get((event.occurrence or "").partition(":")[0], "")
+    return {"trigger": "triggered", "backfill": "backfilled", "replay": "replayed"}.get(
+        (event.occurrence or "").partition(":")[0], ""
+    )
 
 
 def fields(facts: Iterable[tuple[str, str | Text]]) -> Table:
@@ -225,6 +227,10 @@ def _facts(event: Event, now: datetime) -> Iterator[tuple[str, str | Text]]:
         yield "user", event.user.id if event.user.key is None else f"{event.user.key} ({event.user.id})"
     if event.series is not None:
         yield "series", f"{event.series}, occurrence {event.occurrence}" + (", its next event" if event.head else "")
+    if event.replay_of is not None:
+        yield "replay of", f"event {event.replay_of}, with another payload"
+    if event.replayed_as is not None:
+        yield "replayed as", f"event {event.replayed_as}, with another payload"
     if event.stands_for > 1:
         yield "stands for", counted(event.stands_for, "occurrence")
     yield "lane", event.lane

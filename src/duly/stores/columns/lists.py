@@ -38,6 +38,7 @@ OF_ALL_CLAIMED: Mapping[str, Any] = {
     "quiet": None,  # a claimed event is no longer put off
     "max_wait": None,
     "first_asked": None,
+    "replayed_as": None,  # only events that have ended are replayed with another payload
 }
 """Fields with the same value for every claimed event, or of no use to its handler, so no claim returns them."""
 

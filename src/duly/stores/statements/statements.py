@@ -430,6 +430,9 @@ class StoreQueries(
             soon=self.span(self.soon),
         )
 
+    async def link_replay(self, old: str, new: str) -> None:
+        await self.ask("link_replay", old=old, new=new)
+
     async def request_stop(self, id: str, by: str, detail: str | None) -> None:
         await self.ask("request_stop", id=id, by=by, detail=detail)
 

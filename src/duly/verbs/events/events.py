@@ -27,6 +27,7 @@ from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
 from duly.values.instants import due_problems, write_instant
 from duly.verbs.events.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
+from duly.verbs.events.edited_replays import UNCHANGED, replay_edited
 from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
@@ -205,10 +206,24 @@ class Events:
             moved = require_found("event", await tx.get(event.id), id, tenant)
         return moved
 
-    async def replay(self, id: str, *, tenant: str | None = None, transaction: Any = None, by: str = "api") -> Event:
-        """Retry a dead letter, under the same id, with a fresh count of attempts."""
+    async def replay(
+        self,
+        id: str,
+        *,
+        payload: Any = UNCHANGED,
+        tenant: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> Event:
+        """Retry a dead letter, under the same id, with a fresh count of attempts.
+
+        With a *payload*, replay an event that has ended as a new event with this payload, due now, and return that one:
+        its ``replay_of`` names the old event, whose ``replayed_as`` names the new one. A dead letter ends CANCELLED
+        then."""
         here = self._within(transaction)
         async with here._locked(id, tenant) as (tx, event):
+            if payload is not UNCHANGED:
+                return await replay_edited(tx, event, payload, here._channels, storable(by))
             status = step(event.status, "replay", f"event {id}")
             refuse_act(event.target, self._channels, f"event {id}")
             if problems := closed(event.via, event.target, self._channels):
@@ -216,7 +231,8 @@ class Events:
             if event.expires_at is not None and await tx.now() > event.expires_at:
                 ended = write_instant(event.expires_at)
                 raise Conflict(
-                    f"cannot replay event {id}: it expired at {ended} and would be skipped; create a new event"
+                    f"cannot replay event {id}: it expired at {ended} and would be skipped; replay it with "
+                    "a payload, as a new event"
                 )
             if holder := (await tx.take_keys([event.id])).get(event.id):
                 taken = require_found("event", await tx.get(holder), holder, None)

@@ -930,6 +930,12 @@ WITH was AS MATERIALIZED (
 SELECT id::text, (SELECT count(pg_notify('duly', lane)::text) FROM changed WHERE ready <= {now} + :soon::bigint * {us})
 FROM changed
 
+-- name: link_replay
+UPDATE duly.events SET replay_of = CASE id WHEN :new::uuid THEN :old::uuid::text ELSE replay_of END,
+                       replayed_as = CASE id WHEN :old::uuid THEN :new::uuid::text ELSE replayed_as END
+WHERE id IN (:new::uuid, :old::uuid)
+RETURNING id::text
+
 -- name: find (read)
 SELECT {e.event} FROM duly.events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
@@ -992,7 +998,8 @@ WITH {found}, e AS (
 SELECT id::text FROM e
 
 -- name: history (read)
-SELECT {entry} FROM duly.history WHERE subject = :subject::uuid ORDER BY id NULLS LAST
+-- (The entry of the attempt that completed an event has no id: it is in the event's own row. Only replays follow it.)
+SELECT {entry} FROM duly.history WHERE subject = :subject::uuid ORDER BY act = 'replayed as', id NULLS LAST
 LIMIT :limit OFFSET :skipped
 
 -- name: overview (read)

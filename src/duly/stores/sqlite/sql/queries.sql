@@ -639,6 +639,11 @@ SET status = :status, due = :due, attempts = :attempts, unsettled = :interruptio
 WHERE id = :id
 RETURNING id
 
+-- name: link_replay
+UPDATE events SET replay_of = :old WHERE id = :new;
+UPDATE events SET replayed_as = :new WHERE id = :old
+RETURNING id
+
 -- name: find (read)
 SELECT {event} FROM events AS e WHERE ({where}) ORDER BY e.id DESC LIMIT :limit
 
@@ -684,7 +689,8 @@ WHERE events.id = given.id AND events.version = given.version AND +events.status
 RETURNING id
 
 -- name: history (read)
-SELECT {entry} FROM history WHERE subject = :subject ORDER BY id NULLS LAST
+-- (The entry of the attempt that completed an event has no id: it is in the event's own row. Only replays follow it.)
+SELECT {entry} FROM history WHERE subject = :subject ORDER BY act = 'replayed as', id NULLS LAST
 LIMIT :limit OFFSET :skipped
 
 -- name: overview (read)
