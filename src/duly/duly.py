@@ -19,6 +19,7 @@ from duly.decide.retry import DEFAULT, Retry
 from duly.decide.targets.commands import COMMAND
 from duly.engine.destinations.broker_health import tell_what_is_not_served
 from duly.engine.destinations.destination_cache import DestinationCache
+from duly.engine.destinations.target_tester import TargetTester
 from duly.engine.fairness.limits import Unlimited
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.presence.never_served import NeverServed
@@ -61,8 +62,10 @@ from duly.verbs.timers import TimerVerbs
 from duly.verbs.users.users import Users
 from duly.verbs.workers import Workers
 from duly.wiring import (
+    CLOSING_LIMIT_S,
     COMMANDS_ADVICE,
     callers_transaction,
+    channels_apart,
     command_channel,
     make_channels,
     open_store,
@@ -74,9 +77,6 @@ if TYPE_CHECKING:
     from duly.stores.postgres.callers_connection import SyncCallersTransaction
     from duly.sync import Sync
     from duly.wiring import AnyStore
-
-CLOSING_LIMIT_S = 1.0
-"""Seconds for all channels to close their connections: a broker that does not answer must not delay the exit."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -129,6 +129,8 @@ class Duly(TimerVerbs):
             self.settings.secret_key,
             self._signals,
             transaction_of=self.transaction_of,
+            channels=self._channels,
+            tester=TargetTester(self.store, channels_apart(lambda: self.settings, channels)),
         )
         self.schedules = Schedules(self.store, self._channels, self.transaction_of)
         self.templates = Templates(self.store, self._channels, self.transaction_of)

@@ -34,6 +34,7 @@ from duly.records.results import (
     ReplannedHead,
     Replayed,
     Resumed,
+    TargetTest,
 )
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.specs import Spec
@@ -332,6 +333,9 @@ class _EventTypes:
         """Change a tenant's texts for an event type, by language, and the target of its users without one."""
 
 class _Targets:
+    def test(self, target: str | dict[str, Any], *, tenant: str = "default", by: str = "api") -> TargetTest:
+        """Send a test to a stored target, by its name, or to a *target* as an event would have it, and tell what came
+        back."""
     def put(
         self,
         name: str,
@@ -680,6 +684,9 @@ class _ClientTargets(_Targets):
         self, name: str, *, force: bool = False, tenant: str | None = None, transaction: Any = None, by: str = "api"
     ) -> Target:
         """Delete a target."""
+    def test(self, target: str | dict[str, Any], *, tenant: str | None = None, by: str = "api") -> TargetTest:
+        """Send a test to a stored target, by its name, or to a *target* as an event would have it, and tell what came
+        back."""
     def disable(
         self,
         destination: str,

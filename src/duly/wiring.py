@@ -1,6 +1,8 @@
 """Turns settings into stores, channels and routes: together with ``duly.py``, the only place that knows all of them."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,9 @@ COMMAND_DEADLINE = TIMEOUTS[1] + timedelta(minutes=1)
 
 COMMANDS_ADVICE = "start one with `duly worker --commands`"
 """What to do where commands wait for a worker."""
+
+CLOSING_LIMIT_S = 1.0
+"""Seconds for channels to close their connections: a broker that does not answer must not delay the exit."""
 
 WEB_DEADLINE = timedelta(minutes=6)
 """The deadline for webhooks and HTTP requests: longer than any target's own timeout, which ends an attempt first."""
@@ -72,6 +77,31 @@ def make_channels(settings: Settings, destinations: DestinationLookup) -> dict[s
 
     brokers = {name: make_channel(name, getattr(settings, f"{name}_url"), settings.broker_allow) for name in BROKERS}
     return {WEBHOOK: LazyChannel(webhook), HTTP: LazyChannel(request), COMMAND: command_channel(settings), **brokers}
+
+
+def channels_apart(
+    settings: Callable[[], Settings], given: Mapping[str, Channel]
+) -> Callable[[str, DestinationLookup], AbstractAsyncContextManager[Channel]]:
+    """Opens a channel for a single use, apart from those that deliver. *given* are the channels that stand in the place
+    of Duly's own: they are used as they are."""
+
+    @asynccontextmanager
+    async def opened(name: str, destinations: DestinationLookup) -> AsyncIterator[Channel]:
+        if name in given:
+            yield given[name]
+            return
+        if name in (WEBHOOK, HTTP) and not find_spec("aiohttp"):
+            yield MissingChannel(name, "cannot send requests over HTTP", "nothing is sent", install("webhooks"))
+            return
+        channel = make_channels(settings(), destinations)[name]
+        try:
+            yield channel
+        finally:
+            if (close := getattr(channel, "close", None)) is not None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(close(), CLOSING_LIMIT_S)
+
+    return opened
 
 
 def command_channel(settings: Settings) -> Channel:

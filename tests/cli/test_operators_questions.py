@@ -35,6 +35,7 @@ ANSWERS: Mapping[str, tuple[str, str]] = {  # what the command must print, and t
     "Was the reminder of invoice 7 cancelled?": ("paid at the counter", "paid at the counter"),
     "How many dead letters are there?": ("2", '"dead_letters":2'),
     "As what was the reminder of invoice 6 replayed?": ("replayed as", '"replayed_as":"'),
+    "Would crm take what we send?": ("blocked: 127.0.0.1:9", '"outcome":"rejected"'),
     "Who is at work?": ("serve", '"lane":"'),
     "Is anything wrong?": ("sync", '"ready"'),
     "Does an event with this key exist?": ("there is no event", "there is no event"),
@@ -81,6 +82,7 @@ async def prepare(url: str) -> dict[str, str]:
         await app.at(NOW + timedelta(days=1), "reminder", {"invoice": "six"}, key="invoice-6")
         await app.cancel("invoice-6")
         await app.events.replay("invoice-6", payload={"invoice": 6})
+        await app.targets.put("crm", "http://127.0.0.1:9/in", channel="http")
         [greeting] = [one for one in await app.users.events(ada.id) if not one.head]
         assert greeting.status == "FAILED", greeting
         assert nightly.name == "nightly"

@@ -441,3 +441,36 @@ def test_a_target_that_no_key_decrypts_is_named_and_the_others_are_encrypted_ane
     refused = keyed("targets", "reseal")
     assert refused.code == 2
     assert "DULY_SECRET_KEY, which is not set" in refused.err
+
+
+# -- test
+
+
+def test_a_target_is_tested_and_what_came_back_is_shown(keyed: Shell, receiver: Receiver) -> None:
+    keyed.set(DULY_WEBHOOK_ALLOW="127.0.0.0/8")
+    put(keyed, "crm", receiver.url)
+    done = keyed("targets", "test", "crm")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("delivered, HTTP 200 in 0.")
+    [received] = receiver.received
+    assert (received.headers["duly-test"], json.loads(received.body)["test"]) == ("true", True)
+    receiver.status, receiver.answer = 503, b"moving\nhouse"
+    failed = keyed("targets", "test", "crm")
+    assert failed.code == 1
+    assert "failed, HTTP 503" in failed.out
+    assert "\n  moving\n  house" in failed.out
+    assert shown(keyed, "crm")["history"][-1]["act"] == "tested"
+    told = keyed("targets", "test", "--webhook", receiver.url, "--json").json
+    assert (told["outcome"], told["status"], told["target"]) == ("failed", 503, None)
+
+
+def test_a_test_needs_one_target(keyed: Shell) -> None:
+    for words in ([], ["crm", "--webhook", HOOK], ["--webhook", HOOK, "--to", "nats:x"]):
+        assert keyed("targets", "test", *words).code == 2
+    missing = keyed("targets", "test", "nobody")
+    assert (missing.code, "there is no target 'nobody'" in missing.err) == (1, True)
+
+
+def test_a_command_is_tested_on_this_machine(keyed: Shell) -> None:
+    done = keyed("targets", "test", "--command", "echo test is $DULY_TEST")
+    assert (done.code, "test is true" in done.out) == (0, True)

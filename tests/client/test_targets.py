@@ -69,3 +69,16 @@ async def test_verbs_of_targets_that_http_does_not_have_say_what_to_do_instead(c
         await client.targets.put("shop", "ftp://x")
     with pytest.raises(NotFound):
         await client.targets.rotate("shop")
+
+
+async def test_a_target_is_tested_by_the_server(app: Duly, client: Client) -> None:
+    await client.targets.put("crm", "http://127.0.0.1:9/in")
+    told = await client.targets.test("crm")
+    assert (told.outcome, told.status, told.target) == ("rejected", None, "crm")
+    assert (told.error or "").startswith("blocked: 127.0.0.1:9"), "the server's own guard"
+    told = await client.targets.test(webhook("http://127.0.0.1:9/in"))
+    assert (told.outcome, told.target) == ("rejected", None)
+    with pytest.raises(NotFound):
+        await client.targets.test("nobody")
+    with pytest.raises(Invalid):
+        await client.targets.test({"pigeon": "x"})

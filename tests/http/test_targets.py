@@ -1,5 +1,6 @@
 """Stored targets over HTTP: secrets are shown once, the values of headers never."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -241,3 +242,85 @@ async def test_an_unreachable_target_is_parked_and_can_be_probed(
     assert probed["probe_at"] == "2026-01-01T01:00:00Z"
     await shop.app.tick()
     assert (await shop.get("/v1/targets/shop"))["parked"] is None
+
+
+# -- tests
+
+
+async def test_a_stored_target_is_tested_over_http(shop: Caller, receiver: Obedient) -> None:
+    made = await shop.put("/v1/targets/shop", {"url": receiver.url()})
+    receiver.answer = Answer(429, {"Retry-After": "7"}, b"slowly")
+    told = await shop.post("/v1/targets/shop/test")
+    assert (told["outcome"], told["status"], told["headers"]) == ("failed", 429, {"Retry-After": "7"})
+    assert (told["body"], told["target"], told["acknowledged"]) == ("slowly", "shop", None)
+    [request] = receiver.requests
+    assert verified(request, made["secret"])
+    assert request.header("duly-test") == "true"
+    await shop.post("/v1/targets/shop/disable", {})
+    told = await shop.post("/v1/targets/shop/test", {})
+    assert (told["parked"], len(receiver.requests)) == ("is disabled", 2)
+    assert [entry.act for entry in await shop.app.targets.history("shop")].count("tested") == 2
+
+
+async def test_a_target_that_is_not_stored_is_tested_over_http(shop: Caller, receiver: Obedient) -> None:
+    told = await shop.post("/v1/targets/test", {"target": {"webhook": receiver.url()}})
+    assert (told["outcome"], told["status"], told["target"]) == ("delivered", 200, None)
+    told = await shop.post("/v1/targets/test", {"target": {"http": {"method": "PUT", "url": receiver.url("/x")}}})
+    assert (told["channel"], receiver.requests[-1].method) == ("http", "PUT")
+    assert paths(await shop("POST", "/v1/targets/test", {"target": {"webhook": "ftp://x"}})) == ["target.webhook"]
+    assert paths(await shop("POST", "/v1/targets/test", {"target": {}, "x": 1})) == ["x", "target"]
+    for bad in ({}, {"target": None}, {"target": "shop"}):
+        assert "target" in paths(await shop("POST", "/v1/targets/test", bad))
+    assert (await shop("POST", "/v1/targets/nobody/test")).status_code == 404
+    named = {"target": {"webhook": {"target": "nobody"}}}
+    assert paths(await shop("POST", "/v1/targets/test", named)) == ["target.webhook.target"]
+    assert paths(await shop("POST", "/v1/targets/test", {"target": {"nats": "orders.due"}})) == ["target.nats.subject"]
+
+
+async def test_a_test_takes_a_key_that_writes_and_no_idempotency_key(
+    shop: Caller, calling: OpenCaller, receiver: Obedient
+) -> None:
+    await shop.put("/v1/targets/shop", {"url": receiver.url()})
+    for path, body in (
+        ("/v1/targets/shop/test", {}),
+        ("/v1/targets/test", {"target": {"webhook": receiver.url()}}),
+    ):
+        assert paths(await shop("POST", path, body, idempotency_key="once")) == ["Idempotency-Key"]
+    reader = await shop.app.keys.create("reader", scope="read")
+    theirs = await shop.app.keys.create("theirs", scope="write", tenant="acme")
+    for key, status in ((reader, 403), (theirs, 404)):
+        other = await calling(shop.app, authorization=f"Bearer {key.secret}")
+        assert (await other("POST", "/v1/targets/shop/test")).status_code == status
+    assert receiver.requests == []
+
+
+async def test_no_key_tests_a_command_over_http(duly: OpenDuly, calling: OpenCaller, tmp_path: Path) -> None:
+    app = await duly(commands=[str(tmp_path)])
+    made = await app.keys.create("all", scope="admin", all_tenants=True)
+    http = await calling(app, authorization=f"Bearer {made.secret}")
+    for target in ({"command": {"argv": [f"{tmp_path}/job"]}}, {"command": "true"}):
+        refused = await http("POST", "/v1/targets/test", {"target": target})
+        assert paths(refused) == ["target.command"]
+        assert "is not tested over HTTP" in refused.json()["errors"][0]["message"]
+
+
+async def test_a_receiver_that_takes_long_holds_no_transaction(
+    shop: Caller, clock: ManualClock, receiver: Obedient
+) -> None:
+    """On SQLite, an open transaction would keep everybody else from writing."""
+    written = []
+
+    async def meanwhile() -> None:
+        written.append(await shop.put("/v1/timers/meanwhile", {"type": "sale", "after": "1h"}))
+
+    receiver.pause = meanwhile
+    told = await shop.post("/v1/targets/test", {"target": {"webhook": receiver.url()}})
+    assert (told["outcome"], len(written)) == ("delivered", 1)
+
+
+async def test_a_rate_limit_that_is_used_up_is_a_conflict(shop: Caller, receiver: Obedient) -> None:
+    await shop.put("/v1/targets/shop", {"url": receiver.url()})
+    await shop.put("/v1/targets/shop/limits", {"rate": "1/h"})
+    assert (await shop("POST", "/v1/targets/shop/test")).status_code == 200
+    refused = await shop("POST", "/v1/targets/shop/test")
+    assert (refused.status_code, "is used up" in refused.json()["detail"]) == (409, True)

@@ -17,6 +17,7 @@ from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.secrets import written
 from duly.decide.targets.targets import WEBHOOK, listed_statuses, target_name_problems
 from duly.errors import Misuse, NotFound
+from duly.records.results import TargetTest
 from duly.records.target import TARGET_JSON, TARGET_PAGE, Known, Target
 from duly.records.wire.answers import ReleasedEvents
 from duly.values.durations import format_duration
@@ -27,6 +28,10 @@ ELSEWHERE = "use `duly targets` on the command line"
 
 
 RELEASED = msgspec.json.Decoder(ReleasedEvents)
+TESTED = msgspec.json.Decoder(TargetTest)
+
+LONGEST_TEST_S = 60.0
+"""Seconds for which a server waits for the answer to a test."""
 
 
 class Targets(Group):
@@ -114,6 +119,15 @@ class Targets(Group):
         refuse_name(by)
         place = f"{_place(name)}?force=true" if force else _place(name)
         return await self._connection.ask("DELETE", place, reads=TARGET_JSON, once=True)
+
+    async def test(self, target: str | dict[str, Any], *, tenant: str | None = None, by: str = "api") -> TargetTest:
+        """Send a test to a stored target, by its name, or to a *target* as an event would have it, and tell what came
+        back. The server sends it, also while the target is parked, and nothing counts it."""
+        self._check(tenant)
+        refuse_name(by)
+        path = _place(target, "test") if isinstance(target, str) else place("targets", "test")
+        body = {} if isinstance(target, str) else {"target": target}
+        return await self._connection.ask("POST", path, body, reads=TESTED, patience=LONGEST_TEST_S)
 
     async def disable(
         self,

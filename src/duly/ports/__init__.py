@@ -6,12 +6,14 @@ from duly.ports.channels import (
     Command,
     Commands,
     DestinationLookup,
+    HttpAnswer,
     Loadable,
     Reachable,
     Route,
     SlowToStart,
     Threaded,
     TransactionalChannel,
+    answer_listener,
 )
 from duly.ports.claiming import (
     NO_FRONTIER,
@@ -133,6 +135,7 @@ __all__ = [
     "HoldPort",
     "HoldStore",
     "Horizon",
+    "HttpAnswer",
     "InvariantPort",
     "Item",
     "KeyMemory",
@@ -199,5 +202,6 @@ __all__ = [
     "Waker",
     "WorkerStore",
     "WorkerTransaction",
+    "answer_listener",
     "page_of",
 ]

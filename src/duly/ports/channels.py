@@ -1,12 +1,25 @@
 """Channels, which deliver events, and brokers, from which commands come."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from duly.ports.transactions import Transaction
 from duly.records.event import Event, Outcome
 from duly.records.target import Known
+
+
+class HttpAnswer(NamedTuple):
+    """What a receiver has answered, whatever follows from it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes  # the beginning of it
+
+
+answer_listener: ContextVar[Callable[[HttpAnswer], None] | None] = ContextVar("answer_listener", default=None)
+"""Is called with the answer to each HTTP request of this context: an outcome does not have all of the answer."""
 
 
 class Channel(Protocol):

@@ -246,6 +246,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     first_asked: Annotated[datetime | None, told("First call of a debounced timer")] = None
     replay_of: Annotated[Id | None, told("The event that it replays with another payload")] = None
     replayed_as: Annotated[Id | None, told("The latest event that replays it with another payload")] = None
+    is_test: Annotated[bool, Mark.NOT_STORED, Mark.INTERNAL] = False  # sent by ``duly.targets.test``, never stored
     stop_flag: Annotated[Any, Mark.NOT_STORED, Mark.INTERNAL] = None  # of a handler in a thread: see ``stopping``
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,25 @@ class PutChange(StrEnum):
     UNCHANGED = "unchanged"  # the event is the same, or has started; or it has fired, with the same due time
     ALREADY_FIRED = "already_fired"  # the key has fired, with another due time
     REFUSED = "refused"  # an open event of another type has the key
+
+
+class TargetTest(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back from a test of a target."""
+
+    id: Id  # of the event that was sent, the webhook-id; it is not stored
+    target: Annotated[str | None, told("Name of the stored target")]
+    channel: str
+    outcome: Annotated[
+        Literal["delivered", "failed", "rejected", "unreachable"],
+        told("What it would be for an event: failed is tried again, rejected is a dead letter at once"),
+    ]
+    error: str | None
+    status: Annotated[int | None, told("The HTTP status; null without an answer, and for brokers")] = None
+    headers: Annotated[dict[str, str], told("Content-Type, Location, Retry-After and WWW-Authenticate")] = {}
+    body: Annotated[str | None, told("The beginning of the answer's body")] = None
+    acknowledged: Annotated[bool | None, told("Whether the broker has acknowledged it; null for HTTP")] = None
+    seconds: Annotated[float, told("How long it took")]
+    parked: Annotated[str | None, told("Why the target's events wait now, although the test was sent")] = None
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "replayed", "until": "last_ready_at"}):

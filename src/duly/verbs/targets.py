@@ -29,6 +29,7 @@ from duly.decide.targets.targets import (
     whose_events,
 )
 from duly.engine.destinations.parking import note, open_again
+from duly.engine.destinations.target_tester import TargetTester
 from duly.errors import Conflict, Invalid, Problem, Unsealed
 from duly.ids import new_id
 from duly.ports import PAGE_BYTES, ListPage, TargetStore, TargetTransaction, page_of
@@ -40,6 +41,7 @@ from duly.values.durations import format_duration, parse_duration
 from duly.values.instants import write_instant
 from duly.verbs.found import require_found
 from duly.verbs.marks import for_doors, reads
+from duly.verbs.target_tests import TargetTests
 from duly.verbs.transactions import no_transaction
 
 MOST_SECRETS = 5
@@ -64,9 +66,10 @@ Forget = Callable[[str, str], None]
 """Called with a tenant and a destination when this process's cached state of that destination is outdated."""
 
 
-class Targets:
+class Targets(TargetTests):
     """``duly.targets``. *forget* is called when an act has changed a destination; if the store is a single transaction,
-    it must wait for the commit. *most* is how many events an act may release itself: workers release the rest."""
+    it must wait for the commit. *most* is how many events an act may release itself: workers release the rest.
+    *channels* are those that tests may name, and *tester* sends them."""
 
     def __init__(
         self,
@@ -77,7 +80,10 @@ class Targets:
         most: int | None = None,
         via: str | None = None,
         transaction_of: Callable[[Any], TargetStore | None] = no_transaction,
+        channels: Collection[str] = (),
+        tester: TargetTester | None = None,
     ) -> None:
+        self._channels, self._tester = channels, tester
         self._store, self._forget, self._keys, self._signals, self._most = store, forget, keys, signals, most
         self._via, self._transaction_of = via, transaction_of
         self._seal = Seal(keys)

@@ -71,7 +71,7 @@ class Tenancy:
     @cached_property
     def targets(self) -> Targets:
         secret_key, signals = self.duly.settings.secret_key, self.duly.signals
-        return Targets(self._store, self._forget, secret_key, signals, MOST_RELEASED, OVER_HTTP)
+        return Targets(self._store, self._forget, secret_key, signals, MOST_RELEASED, OVER_HTTP, channels=self.channels)
 
     @cached_property
     def workers(self) -> Workers:

@@ -274,6 +274,20 @@ TYPE_SETTINGS: dict[str, Any] = {
     "warnings": [],
 }
 
+TARGET_TEST: dict[str, Any] = {
+    "id": OTHER_EVENT_ID,
+    "target": "shop",
+    "channel": "webhook",
+    "outcome": "failed",
+    "error": "503 Service Unavailable from hooks.example",
+    "status": 503,
+    "headers": {"Content-Type": "text/plain", "Retry-After": "30"},
+    "body": "we are moving",
+    "acknowledged": None,
+    "seconds": 0.041,
+    "parked": None,
+}
+
 METRICS = (
     "# HELP duly_http_requests_total Answered HTTP requests\n"
     "# TYPE duly_http_requests_total counter\n"

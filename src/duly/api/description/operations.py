@@ -53,6 +53,7 @@ class Operation:
     guarded: bool = False  # supports If-Match
     discloses: bool = False  # the answer has a secret, which is not stored in plain text anywhere
     waits: Afterwards | None = None  # supports Prefer: wait, after the commit
+    sends: Afterwards | None = None  # carries the request out after the commit, without a transaction meanwhile
     one_statement: bool = False  # writes with a single statement, so that it needs no transaction around it
 
     @property
@@ -67,7 +68,7 @@ class Operation:
     def remembered(self) -> bool:
         """Whether the operation supports an Idempotency-Key. Idempotent methods do as well, because their answers
         differ: a second DELETE finds nothing, and a changed record has another ETag."""
-        return self.writes and not self.discloses
+        return self.writes and not self.discloses and self.sends is None
 
 
 @dataclass(frozen=True, slots=True)

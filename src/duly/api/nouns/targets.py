@@ -9,12 +9,14 @@ from duly.api.description.operations import NOTHING, DescribedResponse, Operatio
 from duly.api.description.schema_words import REASON, choice, each_maybe, ref, span, taken
 from duly.api.description.schemas import PAGING_BY_NAME
 from duly.api.description.target_schemas import secret
+from duly.api.description.target_schemas import target as target_of_event
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.pages import asked_page, page_of_these
 from duly.api.protocol.query_string import BOOLEANS, name_place, read_boolean
 from duly.api.protocol.request import IDEMPOTENCY_KEY, ApiRequest, ApiResponse
 from duly.errors import Invalid, Problem
+from duly.records.results import TargetTest
 from duly.records.target import TARGET_JSON, TARGET_PAGE, Target
 from duly.records.wire.answers import TARGET_WITH_SECRET, ReleasedEvents
 from duly.verbs.targets import LONGEST_KEPT
@@ -192,3 +194,50 @@ async def limit_target(ask: ApiRequest) -> ApiResponse:
         found = await ask.own.targets.get(ask.named("name"), tenant=ask.tenant)
         await ask.own.targets.limit(found.name, tenant=ask.tenant, by=ask.by, **said)
     return await get_target(ask)
+
+
+# -- tests
+
+
+TESTED = {200: DescribedResponse("What came back, whatever that is", TargetTest, examples.TARGET_TEST)}
+
+NOT_STORED = Problem("Idempotency-Key", "cannot be used: each request sends a test, and its answer is not stored")
+
+
+async def _send_test(ask: ApiRequest, answer: ApiResponse) -> ApiResponse:
+    """Sends the test that the request has planned. Its transaction has ended: a receiver may take long to answer."""
+    return ApiResponse(await ask.own.duly.targets.send_test(answer.body, by=ask.by))
+
+
+def _no_key(ask: ApiRequest) -> list[Problem]:
+    return [NOT_STORED] if IDEMPOTENCY_KEY in ask.request.headers else []
+
+
+@operations.add("POST", "/v1/targets/{name}/test", TESTED, takes=NOTHING, conflicts=True, sends=_send_test)
+async def test_target(ask: ApiRequest) -> ApiResponse:
+    """Send a test to a target, and tell what came back.
+
+    It is signed like a delivery, and marked as a test by the header `Duly-Test: true` and by `"test": true` in its
+    body. It is also sent while the target is parked, and never parks it. 409 if the rate limit of the target leaves no
+    room for a test.
+    """
+    _, problems = look_at_fields(ask.body, {})
+    with together([*_no_key(ask), *problems], {}):
+        return ApiResponse(await ask.own.targets.plan_test(ask.named("name"), tenant=ask.tenant))
+
+
+@operations.add(
+    "POST",
+    "/v1/targets/test",
+    TESTED,
+    takes=RequestBody(
+        taken({"target": target_of_event}, "target"), {"target": {"webhook": "https://hooks.example/duly"}}
+    ),
+    conflicts=True,
+    sends=_send_test,
+)
+async def test_unsaved_target(ask: ApiRequest) -> ApiResponse:
+    """Send a test to a target that is not stored, as an event would have it. No command is tested over HTTP."""
+    said, problems = look_at_fields(ask.body, {"target": dict}, "target")
+    with together([*_no_key(ask), *problems], {}):
+        return ApiResponse(await ask.own.targets.plan_test(said["target"] or {}, tenant=ask.tenant))

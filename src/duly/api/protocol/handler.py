@@ -155,7 +155,8 @@ class RequestHandler:
             raise
         if key is not None:
             await self._sweep()
-        return answer if operation.waits is None else await operation.waits(ask, answer)
+        afterwards = operation.waits or operation.sends
+        return answer if afterwards is None else await afterwards(ask, answer)
 
     def _turn(self, caller: Caller, key: str | None) -> AbstractAsyncContextManager[None]:
         """Queues requests with the same idempotency key here, where waiting takes no database connection."""

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from duly.channels.brokers.channel import BrokerChannel, BrokerClient, BrokerConnection, BrokerMessage
-from duly.channels.http.payload_format import BODY_FORMATS, facts_of
+from duly.channels.http.payload_format import BODY_FORMATS, TEST_HEADER, facts_of
 from duly.channels.missing import MissingChannel
 from duly.decide.targets.broker_allow import BrokerAllow
 from duly.decide.targets.brokers import CELERY, KAFKA, NATS, RABBITMQ, REDIS, spelled_out
@@ -76,7 +76,8 @@ def write_message(event: Event) -> BrokerMessage:
     [spec] = (event.target or {}).values()
     said = spec if isinstance(spec, dict) else {}
     content_type, write = BODY_FORMATS[said.get("format", "standard")]
-    return BrokerMessage(event.id, write(event), {"Content-Type": content_type, **said.get("headers", {})})
+    headers = {"Content-Type": content_type, **said.get("headers", {})}
+    return BrokerMessage(event.id, write(event), headers | {TEST_HEADER: "true"} if event.is_test else headers)
 
 
 def write_task(event: Event) -> BrokerMessage:
@@ -94,6 +95,7 @@ def write_task(event: Event) -> BrokerMessage:
         "schedule": event.schedule,
         "user_id": event.user_id,
         "user_key": None if event.user is None else event.user.key,
+        "test": "true" if event.is_test else None,
     }
     headers = {f"duly_{name}": value for name, value in said.items() if value is not None}
     return BrokerMessage(event.id, event.payload_json.encode(), headers)

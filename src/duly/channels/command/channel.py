@@ -119,6 +119,7 @@ def _environment(event: Event, said: Mapping[str, Any], around: Mapping[str, str
         "ATTEMPT": str(event.attempt),
         "SCHEDULE": event.schedule,
         "KEY": event.key,
+        "TEST": "true" if event.is_test else None,
     }
     told = {f"DULY_{name}": fact for name, fact in facts.items() if fact is not None}
     return {"PATH": USUAL_PATH, "HOME": "/", "SHELL": SHELL, **inherited, **said.get("environment", {}), **told}

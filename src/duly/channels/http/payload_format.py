@@ -12,6 +12,9 @@ from duly.records.event import Event, EventUser
 from duly.values.instants import write_instant
 
 JSON = "application/json"
+TEST_HEADER = "Duly-Test"
+"""The header that marks a test, with the value ``true``. No other delivery has it."""
+
 CLOUD = "application/cloudevents+json"
 
 _encode = msgspec.json.Encoder().encode
@@ -37,12 +40,14 @@ class Body(msgspec.Struct):
     timestamp: str
     data: msgspec.Raw
     event: EventFacts
+    test: bool | msgspec.UnsetType = msgspec.UNSET  # only in tests
 
 
 def standard_body(event: Event) -> bytes:
     """The body of a Standard Webhook: the event's type, its due time, its payload and its facts."""
     facts = facts_of(event)
-    return _encode(Body(event.type, facts.due_at, msgspec.Raw(event.payload_json.encode()), facts))
+    test = True if event.is_test else msgspec.UNSET
+    return _encode(Body(event.type, facts.due_at, msgspec.Raw(event.payload_json.encode()), facts, test))
 
 
 def facts_of(event: Event) -> EventFacts:
@@ -95,6 +100,8 @@ def cloud_body(event: Event) -> bytes:
         said["userid"] = facts.user.id
         if facts.user.key is not None:
             said["userkey"] = facts.user.key
+    if event.is_test:
+        said["test"] = True
     return _encode(said)
 
 
@@ -112,6 +119,8 @@ def signed_headers(event: Event, body: bytes, secrets: Sequence[str], content_ty
         "webhook-timestamp": str(now),
         "Idempotency-Key": event.id,
     }
+    if event.is_test:
+        headers[TEST_HEADER] = "true"
     if secrets:
         headers["webhook-signature"] = signature(secrets, event.id, now, body)
     return headers

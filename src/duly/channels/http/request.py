@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from duly.channels.http.payload_format import JSON
+from duly.channels.http.payload_format import JSON, TEST_HEADER
 from duly.channels.http.sender import OutgoingRequest, Sender
 from duly.channels.http.webhook import WAIT_WITHOUT_KEY, timeout_of, unusable
 from duly.decide.targets.secrets import SecretKeys
@@ -50,6 +50,9 @@ def request_for(event: Event, said: dict[str, Any]) -> OutgoingRequest:
     given = {name.lower() for name in headers}
     if "idempotency-key" not in given:
         headers["Idempotency-Key"] = event.id
+    if event.is_test:
+        headers = {name: value for name, value in headers.items() if name.lower() != TEST_HEADER.lower()}
+        headers[TEST_HEADER] = "true"
     body: bytes | None = None
     content_type = JSON
     if "body" not in said:

@@ -25,6 +25,7 @@ from duly.channels.http.guard import Dial, Guard, Resolver, dialling, why_none_i
 from duly.decide.exhaustion import unreachable
 from duly.decide.targets.addresses import Network
 from duly.decide.targets.targets import RETRIED_STATUSES, AmbiguousHost, shown, url_in_ascii
+from duly.ports import HttpAnswer, answer_listener
 from duly.records.event import Delivered, Failed, Outcome, Rejected, Unreachable
 
 log = logging.getLogger("duly")
@@ -114,6 +115,8 @@ class Sender:
                 async with self._request(request) as answer:
                     self._deadlines.end(underway)
                     body = await _beginning(answer, underway.until - time.monotonic())
+                    if (listener := answer_listener.get()) is not None:
+                        listener(HttpAnswer(answer.status, answer.headers, body))
                     return DELIVERED if 200 <= answer.status < 300 else _refusal(answer, body, request)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # A kept-open connection that turns out to be closed is no failure of the receiver.

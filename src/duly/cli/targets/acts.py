@@ -1,4 +1,4 @@
-"""``duly targets enable``, ``disable``, ``probe``, ``limit``, ``reseal`` and ``delete``."""
+"""``duly targets enable``, ``disable``, ``probe``, ``test``, ``limit``, ``reseal`` and ``delete``."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,9 +8,11 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from duly.cli.batch import Act, ActResult, each
+from duly.cli.exit_codes import DONE, FAILED
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import counted, note, print_json, readable, screen
-from duly.cli.targets.views import all_limits, done_to, named
+from duly.cli.targets.options import HERE, TargetOptions
+from duly.cli.targets.views import all_limits, done_to, named, what_came_back
 from duly.duly import Duly
 from duly.errors import Misuse
 from duly.records.target import KNOWN_JSON, TARGET_JSON
@@ -20,9 +22,9 @@ Tenant = Annotated[str, Parameter(help="Tenant of the target (default: default)"
 
 
 def register(app: App) -> None:
-    verbs: tuple[Callable[..., int | None], ...] = (enable, disable, probe, limit, reseal, delete)
+    verbs: tuple[Callable[..., int | None], ...] = (enable, disable, probe, send_test, limit, reseal, delete)
     for place, verb in enumerate(verbs, start=20):
-        app.command(verb, sort_key=place)
+        app.command(verb, name="test" if verb is send_test else None, sort_key=place)
 
 
 def enable(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
@@ -62,6 +64,36 @@ def probe(*targets: str, tenant: Tenant = "default", invocation: Hidden) -> int:
         return await _done(duly, name, tenant, "is tried by the next worker that checks it")
 
     return _each(targets, act, invocation)
+
+
+def send_test(
+    name: Annotated[str | None, Parameter(help="Name of a stored target")] = None,
+    /,
+    *,
+    aimed: TargetOptions = HERE,
+    tenant: Tenant = "default",
+    invocation: Hidden,
+) -> int:
+    """Send a test to a target, stored or not, and show what came back. It is marked as a test, and nothing counts it.
+
+    duly targets test crm
+    """
+    if (name is None) == (aimed == HERE):
+        raise Misuse("give either the name of a target, or one of --webhook, --to, --command and --target")
+    return asyncio.run(_test(name, aimed, tenant, invocation))
+
+
+async def _test(name: str | None, aimed: TargetOptions, tenant: str, invocation: Invocation) -> int:
+    async with invocation.duly_for_looking() as duly:
+        if aimed.command is not None:
+            duly.serve_commands()
+        target = name if name is not None else await aimed.spec(duly, tenant)
+        tested = await duly.targets.test(target or "", tenant=tenant, by=person())
+    if invocation.json:
+        print_json(tested)
+    else:
+        screen().print(what_came_back(tested), soft_wrap=True)
+    return DONE if tested.outcome == "delivered" else FAILED
 
 
 def _each(targets: tuple[str, ...], act: Act, invocation: Invocation) -> int:

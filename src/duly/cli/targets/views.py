@@ -13,6 +13,7 @@ from duly.cli.output import away, brief, counted, readable, utc
 from duly.decide.targets.rates import show_rate
 from duly.decide.targets.targets import shown
 from duly.records.history import Entry
+from duly.records.results import TargetTest
 from duly.records.target import DESTINATION_OF_ALL, TARGET_JSON, Known, Target
 
 ONE_LINE_EACH = 130
@@ -181,3 +182,25 @@ def _times(target: Target) -> Iterator[tuple[str, str]]:
 
 def done_to(target: Target, word: str) -> Text:
     return Text.assemble(f"{word} ", (readable(target.name), "bold"), f"  {readable(goes_to(target))}")
+
+
+OUTCOMES = {"delivered": "green", "failed": "yellow", "rejected": "red", "unreachable": "yellow"}
+
+
+def what_came_back(tested: TargetTest) -> Text:
+    """What came back from a test."""
+    answer = f", HTTP {tested.status}" if tested.status is not None else ""
+    acknowledged = ", acknowledged by the broker" if tested.acknowledged else ""
+    said = Text.assemble(
+        (tested.outcome, OUTCOMES[tested.outcome]), f"{answer}{acknowledged} in {tested.seconds:.3f} s"
+    )
+    said.append(f"\nwebhook-id {tested.id}", "dim")
+    for name, value in tested.headers.items():
+        said.append(f"\n{name}: {readable(value)}", "dim")
+    if tested.error is not None:
+        said.append(f"\n{readable(tested.error)}")
+    if tested.body:
+        said.append("".join(f"\n  {readable(line)}" for line in tested.body.splitlines()))
+    if tested.parked is not None:
+        said.append(f"\nits events wait all the same: it {readable(tested.parked)}", "yellow")
+    return said
