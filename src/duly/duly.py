@@ -39,6 +39,7 @@ from duly.ports import Channel, Clock, CreatedEvent, Route, Transaction
 from duly.records.event import lane_of
 from duly.records.figures.forecast import Forecast
 from duly.records.figures.stats import Stats
+from duly.records.finding.search import USUALLY_FOUND, SearchResult
 from duly.records.results import Pruned
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.rules.policies import PolicyOptions
@@ -57,6 +58,7 @@ from duly.verbs.marks import reads
 from duly.verbs.requests import Requests
 from duly.verbs.schedules.schedules import Schedules
 from duly.verbs.schedules.templates import Templates
+from duly.verbs.search import search
 from duly.verbs.targets import Targets
 from duly.verbs.timers import TimerVerbs
 from duly.verbs.users.users import Users
@@ -384,6 +386,13 @@ class Duly(TimerVerbs):
             if on_progress is not None:
                 on_progress(tally.result(dry_run=dry_run))
         return tally.result(dry_run=dry_run)
+
+    @reads
+    async def search(self, text: str, *, tenant: str = "default", limit: int = USUALLY_FOUND) -> list[SearchResult]:
+        """Find what has this id, key or name, or a name that begins so, the best match first: events by their id (which
+        is the webhook-id) or key, users by id, key or name, schedules and targets by name. The text may be pasted with
+        blanks or quotes around it, or as a header."""
+        return await search(self.store, text, tenant, limit)
 
     @reads
     async def forecast(

@@ -53,6 +53,7 @@ class Sync:
         "cancel",
         "forecast",
         "stats",
+        "search",
         "prune",
         "tick",
     )

@@ -20,6 +20,7 @@ from duly.records.figures.forecast import Forecast
 from duly.records.figures.stats import Stats
 from duly.records.filters import EventFilter
 from duly.records.finding.counts import Count
+from duly.records.finding.search import SearchResult
 from duly.records.finding.users import UserFilters
 from duly.records.history import Entry
 from duly.records.results import (
@@ -814,6 +815,9 @@ class Sync:
     ) -> Stats:
         """Tell what has become of events: how many runs, how they ended, how long they took, and how late they began,
         together and by day (UTC); with *by* ``"type"`` or ``"lane"``, also of each type or lane."""
+    def search(self, text: str, *, tenant: str = "default", limit: int = ...) -> list[SearchResult]:
+        """Find what has this id, key or name, or a name that begins so, the best match first: events by their id
+        (which is the webhook-id) or key, users by id, key or name, schedules and targets by name."""
     def prune(self, *, dry_run: bool = False, on_progress: Callable[[Pruned], object] | None = None) -> Pruned:
         """Delete finished events that are older than the setting ``retention``, with their history, in small batches;
         or, with *dry_run*, tell what would be deleted."""
@@ -895,6 +899,9 @@ class SyncClient(Sync):
     ) -> Stats:
         """Tell what has become of events: how many runs, how they ended, how long they took, and how late they began,
         together and by day (UTC); with *by* ``"type"`` or ``"lane"``, also of each type or lane."""
+    def search(self, text: str, *, tenant: str | None = None, limit: int = ...) -> list[SearchResult]:
+        """Find what has this id, key or name, or a name that begins so, the best match first: events by their id
+        (which is the webhook-id) or key, users by id, key or name, schedules and targets by name."""
     def prune(self, *_: Any, **__: Any) -> NoReturn: ...
     def tick(self, *_: Any, **__: Any) -> NoReturn: ...
     def on(self, *_: Any, **__: Any) -> NoReturn: ...

@@ -26,6 +26,7 @@ ANSWERS: Mapping[str, tuple[str, str]] = {  # what the command must print, and t
     "Why does nightly not run?": ("Resume the schedule 'nightly'", "Resume the schedule 'nightly'"),
     "Who paused nightly, and why?": ("the bank is closed", "the bank is closed"),
     "Why did Ada not get her greeting?": ("the mailbox is full", "the mailbox is full"),
+    "What is this webhook-id that a receiver has logged?": ("import-7", '"name":"import-7"'),
     "Who is called Ada?": ("Lovelace", '"last_name":"Lovelace"'),
     "How many users live in Brussels' zone?": ("2", '"count":{"value":2,"exact":true}'),
     "How many events are overdue?": ("2\n", '"count":{"value":2,"exact":true}'),  # one is held
@@ -82,6 +83,7 @@ async def prepare(url: str) -> dict[str, str]:
         await app.at(NOW + timedelta(days=1), "reminder", {"invoice": "six"}, key="invoice-6")
         await app.cancel("invoice-6")
         await app.events.replay("invoice-6", payload={"invoice": 6})
+        logged = await app.events.get("import-7")
         await app.targets.put("crm", "http://127.0.0.1:9/in", channel="http")
         [greeting] = [one for one in await app.users.events(ada.id) if not one.head]
         assert greeting.status == "FAILED", greeting
@@ -95,6 +97,7 @@ async def prepare(url: str) -> dict[str, str]:
         "the day after": _written(midnight + timedelta(days=2)),
         "Ada's id": ada.id,
         "nightly's next event": head.id,
+        "a webhook-id": logged.id,
     }
 
 

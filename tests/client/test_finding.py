@@ -34,3 +34,14 @@ async def test_users_are_found_as_in_python(app: Duly, client: Client) -> None:
     assert await client.users.count(timezone="Europe/London") == Count(2, exact=True)
     with pytest.raises(Invalid, match="timezone"):
         await client.users.list(timezone="Mars/Base")
+
+
+async def test_a_search_finds_what_python_finds(app: Duly, client: Client) -> None:
+    event = await app.at(START + HOUR, "greet", key="at-9")
+    await app.users.add(**a_user(key="ada"))
+    for text in (event.id, f" webhook-id: {event.id} ", "at-9", "ada", "lovelace ada", "nobody"):
+        assert await client.search(text) == await app.search(text)
+    assert len(await client.search("ada", limit=1)) == 1
+    for bad in ("", "\n"):
+        with pytest.raises(Invalid, match="text"):
+            await client.search(bad)

@@ -22,6 +22,7 @@ from duly.decide.series.due_head import ITS_TURN
 from duly.ids import new_id
 from duly.ports import Freed, ScanRequest
 from duly.records.event import Claim, Settlement, Status, Verdict
+from duly.records.finding.search import read_search
 from duly.records.specs import ErrorLike, Everything, OfTenant
 from duly.stores.migrations import migrations
 from duly.stores.queries import load
@@ -287,6 +288,9 @@ async def the_path(tx: AnyTransaction) -> AsyncIterator[tuple[str, set[str], int
     yield "lock", {"events_pkey"}, 1
     assert await tx.history(events[0].id)
     yield "history", {"journal_pkey", "events_pkey"}, 1
+    for text in (events[0].id, "key-10", "nobody"):
+        await tx.find_anything("default", read_search(text), limit=20)
+        yield f"find_anything of {text}", {"events_key"}, 2
 
 
 # -- users
@@ -323,6 +327,9 @@ async def about_users(tx: AnyTransaction, *, there: bool) -> AsyncIterator[tuple
     assert found == ([found[0]] * 2 if there else [None] * 2)
     assert len(await tx.users_by_keys("even", [*keys, *(f"none-{n}" for n in range(100))])) == many
     yield "users_by_keys", {"users_key"}, len(keys) + 100
+    for text in (keys[0], USER_IDS[0], "nobody is called so"):
+        await tx.find_anything("even", read_search(text), limit=20)
+        yield f"find_anything of {text}", {"users_pkey", "users_key", "users_first_last", "users_last_first"}, 4
     for tenant, index in ((None, "users_pkey"), ("odd", "users_tenant")):
         assert len(await tx.list_users(tenant, before=USER_IDS[50], limit=20)) == (20 if there else 0)
         yield f"list_users of {tenant}", {index}, 20
@@ -573,6 +580,19 @@ INDEXES = {
     "give_up": {"sqlite_autoindex_events_1"},
     "cancel_users": {"sqlite_autoindex_events_1"},
     "held_for": {"events_parked"},
+    "find_anything": {
+        "sqlite_autoindex_events_1",
+        "events_key",
+        "events_cancelled_key",
+        "sqlite_autoindex_users_1",
+        "users_key",
+        "users_first_last",
+        "users_last_first",
+        "sqlite_autoindex_schedules_1",
+        "sqlite_autoindex_schedules_2",
+        "sqlite_autoindex_targets_1",
+        "sqlite_autoindex_targets_2",
+    },
 }
 
 

@@ -20,6 +20,7 @@ from duly.api.nouns import (
     events,
     forecast,
     schedules,
+    search,
     stats,
     system,
     targets,
@@ -37,7 +38,7 @@ from duly.observers.metrics.http import HttpMetrics
 
 OPERATIONS: Sequence[Operation] = [
     operation
-    for subject in (timers, schedules, templates, users, event_types, events, targets, workers, forecast, stats)
+    for subject in (timers, schedules, templates, users, event_types, events, targets, workers, forecast, stats, search)
     for operation in subject.operations.all
 ]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
 
 from duly import __version__
-from duly.cli import migrate
+from duly.cli import migrate, search
 from duly.cli.demo import commands as demo_commands
 from duly.cli.doctor import commands as doctor_commands
 from duly.cli.event_types import commands as event_type_commands
@@ -62,6 +62,7 @@ SUBJECTS = (
     key_commands,
     worker_commands,
     figure_commands,
+    search,
     migrate,
     retention_commands,
     doctor_commands,

@@ -31,6 +31,7 @@ from duly.ports import Added
 from duly.records.event import EVENT_JSON, Event, NewEvent, Timer, TimerOptions
 from duly.records.figures.forecast import FORECAST_JSON, Forecast
 from duly.records.figures.stats import STATS_JSON, Stats
+from duly.records.finding.search import USUALLY_FOUND, SearchResult, SearchResults, check_most, read_search
 from duly.records.results import CancelResult, PutChange
 from duly.records.schedule import Schedule, ScheduleOptions
 from duly.records.wire.answers import EVENT_WITH_CHANGE, TimerResult, TimerResults
@@ -60,6 +61,7 @@ IN_THE_SERVER = "it must be called in the program that runs the events: use Duly
 
 
 TIMERS = msgspec.json.Decoder(TimerResults)
+FOUND = msgspec.json.Decoder(SearchResults)
 
 
 def change_of(status: str) -> PutChange:
@@ -224,6 +226,15 @@ class Client:
         """Cancel an event, by its id or key: ``cancelled``, ``running`` (it was asked to stop), ``fired`` or
         ``nothing``. Does the same as ``events.cancel``."""
         return await self.events.cancel(id, tenant=tenant, transaction=transaction, by=by, reason=reason)
+
+    @reads
+    async def search(self, text: str, *, tenant: str | None = None, limit: int = USUALLY_FOUND) -> list[SearchResult]:
+        """Find what has this id, key or name, or a name that begins so, the best match first: events by their id (which
+        is the webhook-id) or key, users by id, key or name, schedules and targets by name."""
+        check_tenant(self._connection, tenant)
+        check_most(limit)
+        asked = {"q": read_search(text).text, "limit": str(limit)}
+        return (await self._connection.ask("GET", place("search"), reads=FOUND, query=asked)).results
 
     @reads
     async def forecast(

@@ -47,6 +47,7 @@ from duly.ports.events import (
     EventStore,
     EventTransaction,
     Page,
+    SearchPort,
 )
 from duly.ports.figures.figures import FigurePort, LaneDepth, StoreFigures
 from duly.ports.figures.forecast import CountedRows, DueWindow, ForecastPort, RepeatingHeads, ScheduledHead
@@ -173,6 +174,7 @@ __all__ = [
     "ScheduleStore",
     "ScheduleTransaction",
     "ScheduledHead",
+    "SearchPort",
     "SeriesTransaction",
     "SettlePort",
     "SettledIds",

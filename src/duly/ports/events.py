@@ -10,6 +10,7 @@ from duly.ports.series import SeriesTransaction
 from duly.ports.workers import PresencePort
 from duly.records.event import Event, NewEvent
 from duly.records.finding.counts import Count
+from duly.records.finding.search import SearchResult, Wanted
 from duly.records.finding.sorting import DuePlace
 from duly.records.history import Entry
 from duly.records.schedule import Schedule
@@ -96,6 +97,13 @@ class EventFinder(Protocol):
     async def count_events(self, spec: Spec) -> Count:
         """How many events satisfy the spec: exact if they are at most MOST_COUNTED, and if no more than COUNT_EXAMINED
         had to be examined for that."""
+
+
+class SearchPort(Protocol):
+    """Finds anything that people look for."""
+
+    async def find_anything(self, tenant: str, wanted: Wanted, *, limit: int) -> list[SearchResult]:
+        """What a tenant has with this id, key or name, or with a name that begins so, the best match first."""
 
 
 class EventTransaction(EventPort, SeriesTransaction, DeadLetterPort, Protocol):

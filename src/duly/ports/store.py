@@ -5,7 +5,7 @@ from typing import Protocol
 
 from duly.ports.claiming import ClaimPath, ClaimTransaction
 from duly.ports.dead_letters import DeadLetterPort
-from duly.ports.events import EventFinder, EventPort
+from duly.ports.events import EventFinder, EventPort, SearchPort
 from duly.ports.figures.figures import FigurePort
 from duly.ports.figures.forecast import ForecastPort
 from duly.ports.figures.stats import StatsPort
@@ -36,6 +36,7 @@ class EveryPort(
     PrunePort,
     EventPort,
     EventFinder,
+    SearchPort,
     ScheduleTransaction,
     UserTransaction,
     TargetPort,

@@ -18,6 +18,7 @@ from duly.records.api_key import Scope
 from duly.records.event import NewEvent, Timer
 from duly.records.figures.forecast import Forecast
 from duly.records.figures.stats import Stats
+from duly.records.finding.search import SearchResult
 from duly.verbs.event_types import SettingVerbs
 from duly.verbs.events.events import Events
 from duly.verbs.figures.forecast import LIMITS_OVER_HTTP, forecast
@@ -25,6 +26,7 @@ from duly.verbs.figures.stats import stats
 from duly.verbs.requests import Requests
 from duly.verbs.schedules.schedules import Schedules
 from duly.verbs.schedules.templates import Templates
+from duly.verbs.search import search
 from duly.verbs.targets import Targets
 from duly.verbs.transactions import no_transaction
 from duly.verbs.users.users import Users
@@ -89,6 +91,10 @@ class Tenancy:
     async def stats(self, start: datetime | None, end: datetime | None, *, by: Any) -> Stats:
         """What has become of the tenant's events."""
         return await stats(self._store, start, end, self.tenant, by=by)
+
+    async def search(self, text: str, limit: int) -> list[SearchResult]:
+        """What the tenant has with this id, key or name."""
+        return await search(self._store, text, self.tenant, limit, "q")
 
     async def now(self) -> datetime:
         """The current time by the store's clock, which is the authoritative one."""

@@ -288,6 +288,13 @@ TARGET_TEST: dict[str, Any] = {
     "parked": None,
 }
 
+SEARCH_RESULTS: dict[str, Any] = {
+    "results": [
+        {"kind": "event", "id": _ID, "name": "invoice-7", "title": "invoice.overdue", "status": "PENDING"},
+        {"kind": "user", "id": _USER, "name": "crm-7", "title": "Ada Lovelace", "status": None},
+    ]
+}
+
 METRICS = (
     "# HELP duly_http_requests_total Answered HTTP requests\n"
     "# TYPE duly_http_requests_total counter\n"

@@ -174,7 +174,8 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
         for name in _PARAMETER.findall(operation.path)
     ]
     for asked, schema in operation.query.items():
-        parameters.append({"name": asked, "in": "query", "required": False, "schema": dict(schema)})
+        required = asked in operation.must_have
+        parameters.append({"name": asked, "in": "query", "required": required, "schema": dict(schema)})
     if operation.remembered:
         told = (
             "Idempotency key: a repeated request with the same key and body gets the same answer, and "

@@ -49,6 +49,7 @@ class Operation:
     needs: Scope
     takes: RequestBody | None = None
     query: Mapping[str, Schema] = field(default_factory=dict)
+    must_have: tuple[str, ...] = ()  # parameters of the query without which the request is refused
     conflicts: bool = False  # may be refused because of the current state (409)
     guarded: bool = False  # supports If-Match
     discloses: bool = False  # the answer has a secret, which is not stored in plain text anywhere

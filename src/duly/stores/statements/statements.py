@@ -36,6 +36,7 @@ from duly.stores.creations import Told, nobody
 from duly.stores.figures.forecast import ForecastQueries
 from duly.stores.figures.stats import StatsQueries
 from duly.stores.filters.specs import Dialect, compile_spec
+from duly.stores.finding.anything import AnythingQueries
 from duly.stores.finding.counts import CountQueries
 from duly.stores.indexes import indexes
 from duly.stores.queries import Query, load
@@ -75,6 +76,7 @@ class StoreQueries(
     WorkerQueries,
     PruneQueries,
     CountQueries,
+    AnythingQueries,
     FigureQueries,
     ForecastQueries,
     StatsQueries,

@@ -64,3 +64,59 @@ EXPLAIN (FORMAT JSON) SELECT 1 FROM duly.schedules AS s WHERE :tenant::text IS N
 
 -- name: is_confined (read)
 SELECT duly.confined()
+
+-- fragment: schedule_state
+CASE WHEN NOT s.enabled THEN 'paused' ELSE coalesce(s.halt_kind, 'enabled') END
+
+-- name: find_anything (read)
+-- What has this id, key or name, or a name that begins so, with a rank: the best match has the least. Each part reads its
+-- own index, and no more rows than it may return; of users' names, the first :examined that begin so are examined, of all
+-- tenants that the caller may see. (With room for what is found twice, which is left out afterwards.)
+SELECT rank, kind, id::text, name, title, status FROM (
+    SELECT 0 AS rank, 'event' AS kind, e.id, coalesce(e.key, e.freed_key) AS name, e.type AS title, e.status AS status
+    FROM duly.events AS e WHERE e.id = :id::uuid AND e.tenant = :tenant
+    UNION ALL
+    SELECT 0, 'user', u.id, u.key, u.first_name || ' ' || u.last_name, NULL
+    FROM duly.users AS u WHERE u.id = :id::uuid AND u.tenant = :tenant
+    UNION ALL
+    SELECT 0, 'schedule', s.id, s.name, s.type, {schedule_state}
+    FROM duly.schedules AS s WHERE s.id = :id::uuid AND s.tenant = :tenant
+    UNION ALL
+    SELECT 0, 'target', t.id, t.name, t.channel, NULL FROM duly.targets AS t WHERE t.id = :id::uuid AND t.tenant = :tenant
+    UNION ALL
+    (SELECT 1, 'event', named.id, :text, named.type, named.status FROM (
+        (SELECT id, type, status FROM duly.events
+         WHERE tenant = :tenant AND key = :text AND key IS NOT NULL AND status <> 'CANCELLED')
+        UNION ALL
+        (SELECT id, type, status FROM duly.events
+         WHERE tenant = :tenant AND key = :text AND key IS NOT NULL AND status = 'CANCELLED' ORDER BY id DESC LIMIT 1)
+        UNION ALL
+        (SELECT id, type, status FROM duly.events
+         WHERE tenant = :tenant AND freed_key = :text AND freed_key IS NOT NULL ORDER BY id DESC LIMIT 1)
+    ) AS named ORDER BY named.status IN ('PENDING', 'PROCESSING') DESC, named.id DESC LIMIT 1)
+    UNION ALL
+    SELECT 1, 'user', u.id, u.key, u.first_name || ' ' || u.last_name, NULL
+    FROM duly.users AS u WHERE u.tenant = :tenant AND u.key = :text AND u.key IS NOT NULL
+    UNION ALL
+    (SELECT CASE WHEN s.name = :text THEN 1 ELSE 3 END, 'schedule', s.id, s.name, s.type, {schedule_state}
+     FROM duly.schedules AS s WHERE s.tenant = :tenant AND s.name >= :text AND s.name < :beyond
+     ORDER BY s.name LIMIT :limit::bigint)
+    UNION ALL
+    (SELECT CASE WHEN t.name = :text THEN 1 ELSE 3 END, 'target', t.id, t.name, t.channel, NULL
+     FROM duly.targets AS t WHERE t.tenant = :tenant AND t.name >= :text AND t.name < :beyond
+     ORDER BY t.name LIMIT :limit::bigint)
+    UNION ALL
+    (SELECT CASE WHEN n.found = n.low THEN 2 ELSE 4 END AS rank, 'user', n.id, n.key, n.title, NULL FROM (
+        SELECT b.low, u.* FROM unnest(:low::text[], :high::text[]) AS b (low, high) CROSS JOIN LATERAL (
+            SELECT u.first_last AS found, u.id, u.tenant, u.key, u.first_name || ' ' || u.last_name AS title
+            FROM duly.users AS u WHERE u.first_last >= b.low AND u.first_last < b.high
+            ORDER BY u.first_last LIMIT :examined::bigint
+        ) AS u
+        UNION ALL
+        SELECT b.low, u.* FROM unnest(:low::text[], :high::text[]) AS b (low, high) CROSS JOIN LATERAL (
+            SELECT u.last_first AS found, u.id, u.tenant, u.key, u.first_name || ' ' || u.last_name AS title
+            FROM duly.users AS u WHERE u.last_first >= b.low AND u.last_first < b.high
+            ORDER BY u.last_first LIMIT :examined::bigint
+        ) AS u
+     ) AS n WHERE n.tenant = :tenant ORDER BY 1, n.found, n.id LIMIT 2 * :limit::bigint)
+) AS found ORDER BY rank, kind, name, id LIMIT 3 * :limit::bigint

@@ -62,3 +62,64 @@ SELECT count(*), 1, 1 FROM schedules AS s WHERE :tenant IS NULL OR s.tenant = :t
 -- name: is_confined (read)
 -- SQLite has no row-level security.
 SELECT false
+
+-- fragment: schedule_state
+CASE WHEN NOT s.enabled THEN 'paused' ELSE coalesce(s.halt_kind, 'enabled') END
+
+-- name: find_anything (read)
+-- What has this id, key or name, or a name that begins so, with a rank: the best match has the least. Each part reads its
+-- own index, and no more rows than it may return; of users' names, the first :examined that begin so are examined, of all
+-- tenants. (With room for what is found twice, which is left out afterwards.)
+SELECT * FROM (
+    SELECT 0 AS rank, 'event' AS kind, e.id AS id, coalesce(e.key, e.freed_key) AS name, e.type AS title, e.status AS status
+    FROM events AS e WHERE e.id = :id AND e.tenant = :tenant
+    UNION ALL
+    SELECT 0, 'user', u.id, u.key, u.first_name || ' ' || u.last_name, NULL
+    FROM users AS u WHERE u.id = :id AND u.tenant = :tenant
+    UNION ALL
+    SELECT 0, 'schedule', s.id, s.name, s.type, {schedule_state} FROM schedules AS s WHERE s.id = :id AND s.tenant = :tenant
+    UNION ALL
+    SELECT 0, 'target', t.id, t.name, t.channel, NULL FROM targets AS t WHERE t.id = :id AND t.tenant = :tenant
+    UNION ALL
+    SELECT * FROM (
+        SELECT 1, 'event', named.id, :text, named.type, named.status FROM (
+            SELECT * FROM events WHERE tenant = :tenant AND key = :text AND key IS NOT NULL AND status <> 'CANCELLED'
+            UNION ALL
+            SELECT * FROM (SELECT * FROM events WHERE tenant = :tenant AND key = :text AND key IS NOT NULL AND status = 'CANCELLED'
+                           ORDER BY id DESC LIMIT 1)
+            UNION ALL
+            SELECT * FROM (SELECT * FROM events WHERE tenant = :tenant AND freed_key = :text AND freed_key IS NOT NULL
+                           ORDER BY id DESC LIMIT 1)
+        ) AS named ORDER BY named.status IN ('PENDING', 'PROCESSING') DESC, named.id DESC LIMIT 1
+    )
+    UNION ALL
+    SELECT 1, 'user', u.id, u.key, u.first_name || ' ' || u.last_name, NULL
+    FROM users AS u WHERE u.tenant = :tenant AND u.key = :text AND u.key IS NOT NULL
+    UNION ALL
+    SELECT * FROM (
+        SELECT iif(s.name = :text, 1, 3), 'schedule', s.id, s.name, s.type, {schedule_state}
+        FROM schedules AS s WHERE s.tenant = :tenant AND s.name >= :text AND s.name < :beyond ORDER BY s.name LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT iif(t.name = :text, 1, 3), 'target', t.id, t.name, t.channel, NULL
+        FROM targets AS t WHERE t.tenant = :tenant AND t.name >= :text AND t.name < :beyond ORDER BY t.name LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT iif(n.found = n.low, 2, 4), 'user', u.id, u.key, u.first_name || ' ' || u.last_name, NULL FROM (
+            SELECT * FROM (
+                SELECT value ->> 0 AS low, u.first_last AS found, u.id AS id, u.tenant AS tenant
+                FROM json_each(:rows) CROSS JOIN users AS u ON u.first_last >= value ->> 0 AND u.first_last < value ->> 1
+                LIMIT :examined
+            )
+            UNION ALL
+            SELECT * FROM (
+                SELECT value ->> 0, u.last_first, u.id, u.tenant
+                FROM json_each(:rows) CROSS JOIN users AS u ON u.last_first >= value ->> 0 AND u.last_first < value ->> 1
+                LIMIT :examined
+            )
+        ) AS n CROSS JOIN users AS u ON u.id = n.id
+        WHERE n.tenant = :tenant ORDER BY 1, n.found, u.id LIMIT 2 * :limit
+    )
+) ORDER BY rank, kind, name, id LIMIT 3 * :limit
