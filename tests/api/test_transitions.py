@@ -12,7 +12,9 @@ import pytest
 
 from duly import Conflict, Duly, Status
 from duly.decide.lifecycle import TRANSITIONS, judge
+from duly.ports import Dropped
 from duly.records.event import Delivered, Event, Expired, Failed, Outcome, Rejected, Settlement, Unreachable
+from duly.records.history import Cause
 from duly.records.schedule import Schedule
 from duly.testing import ManualClock
 from tests.make import HOUR, LANE, LEASE, START, make_event
@@ -59,7 +61,7 @@ async def discard(app: Duly, clock: ManualClock, event: Event) -> None:
 async def skip(app: Duly, clock: ManualClock, event: Event) -> None:
     """As the verb does it, to the next event of a series."""
     async with app.store.begin() as tx:
-        await tx.drop({event.id: (1, "skipped", "a holiday")}, "ada")
+        await tx.drop({event.id: Dropped(Cause.BY_HAND, "a holiday")}, "ada")
 
 
 ACTS: dict[str, Act] = {

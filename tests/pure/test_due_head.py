@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from duly.decide.series.due_head import PAUSED, Drop, Fire, HeadFacts, Hold, decide, due_of, head_of
 from duly.ids import new_id
 from duly.records.event import Event, HoldKind
+from duly.records.history import Cause
 from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.notation import cron, every, once, yearly
@@ -116,6 +117,7 @@ def test_the_policy_all_drops_the_oldest_beyond_its_limit() -> None:
     decision = decided(series, START + 9 * HOUR)
     assert isinstance(decision, Drop)
     assert (decision.stands_for, decision.next) == (7, occurrence(START + 7 * HOUR))
+    assert decision.last == START + 6 * HOUR
     assert decided(series, START + 9 * HOUR, make_head(START + 7 * HOUR)) == Fire(
         occurrence(START + 7 * HOUR), 1, occurrence(START + 8 * HOUR)
     )
@@ -134,6 +136,7 @@ def test_the_policy_skip_drops_late_occurrences_and_goes_on_with_the_first_on_ti
     decision = decided(make_series(minutely, misfire="skip"), START + 5 * MINUTE + 30 * SECOND)
     assert (decision.stands_for, decision.next) == (5, occurrence(START + 5 * MINUTE)), "that one is not too late"
     assert "5 occurrences were more than 30s late" in decision.reason
+    assert decision.last == START + 4 * MINUTE
 
 
 def test_the_policy_skip_at_the_end_of_a_rule_ends_the_schedule() -> None:
@@ -163,7 +166,7 @@ def test_a_head_waits_for_one_of_many() -> None:
 
 def test_a_head_is_left_out_while_its_predecessor_is_under_way() -> None:
     decision = decided(make_series(overlap="skip"), START, under_way=1)
-    assert decision == Drop("its predecessor is still running", 1, occurrence(START + HOUR))
+    assert decision == Drop("its predecessor is still running", 1, occurrence(START + HOUR), cause=Cause.OVERLAP)
 
 
 def test_a_head_fires_only_if_what_it_depends_on_has_succeeded_lately() -> None:
@@ -171,13 +174,20 @@ def test_a_head_fires_only_if_what_it_depends_on_has_succeeded_lately() -> None:
     assert isinstance(decided(series, START, succeeded=START - HOUR), Fire)
     for succeeded in (None, START - HOUR - MICROSECOND):
         decision = decided(series, START, succeeded=succeeded)
-        assert decision == Drop("'load' has not succeeded within the 1h before", 1, occurrence(START + HOUR))
+        assert decision == Drop(
+            "'load' has not succeeded within the 1h before", 1, occurrence(START + HOUR), cause=Cause.DEPENDENCY
+        )
 
 
 def test_a_shadow_fires_nothing_and_says_what_it_would_have() -> None:
     decision = decided(make_series(mode="shadow"), START + 2 * HOUR)
     assert decision == Drop(
-        "shadow: it would have fired for 2026-01-01T02:00:00Z", 3, occurrence(START + 3 * HOUR), "shadowed"
+        "shadow: it would have fired for 2026-01-01T02:00:00Z",
+        3,
+        occurrence(START + 3 * HOUR),
+        "shadowed",
+        Cause.SHADOW,
+        START + 2 * HOUR,
     )
 
 

@@ -57,6 +57,8 @@ from duly.ports.pages import PAGE_BYTES, CutShort, Item, ListPage, page_of
 from duly.ports.pruning import Prunable, PrunePage, PrunePort, PruneStore
 from duly.ports.requests import KeyPort, KeyStore, KeyTransaction, RequestPort, StoredResponse
 from duly.ports.series import (
+    CaughtUp,
+    Dropped,
     Fired,
     Freed,
     HeadPort,
@@ -97,6 +99,7 @@ __all__ = [
     "PAGE_EXAMINED",
     "Added",
     "BeatPort",
+    "CaughtUp",
     "Channel",
     "ClaimPath",
     "ClaimPort",
@@ -117,6 +120,7 @@ __all__ = [
     "DestinationLookup",
     "DestinationPort",
     "DestinationReader",
+    "Dropped",
     "DuePage",
     "DueWindow",
     "EventFinder",

@@ -11,7 +11,7 @@ from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
 from duly.records.event import Event, HoldKind, NewEvent
 from duly.records.finding.counts import Count
-from duly.records.history import Entry
+from duly.records.history import Cause, Entry
 from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.records.template import Template
 from duly.rules.recurrence import Occurrence
@@ -43,6 +43,26 @@ class Moved(NamedTuple):
     detail: str | None
 
 
+class Dropped(NamedTuple):
+    """How an event is skipped: the cause for programs, the reason for people, and which occurrences it stands for."""
+
+    cause: Cause
+    reason: str
+    act: str = "skipped"
+    stands_for: int = 1
+    first: datetime | None = None  # of several occurrences
+    last: datetime | None = None
+
+
+class CaughtUp(NamedTuple):
+    """A head that fires for several missed occurrences: the reason for people, and which they are."""
+
+    id: str
+    reason: str
+    first: datetime
+    last: datetime
+
+
 class Freed(NamedTuple):
     """A SKIPPED event of which some or all occurrences become available again: it keeps the name and instant of the
     last occurrence that it still stands for, or gets a name that belongs to no occurrence."""
@@ -52,6 +72,7 @@ class Freed(NamedTuple):
     scheduled: datetime
     stands_for: int
     detail: str
+    first: datetime | None = None  # the first of several occurrences that it still stands for
 
 
 class HeadPort(Creations, Notes, Protocol):
@@ -67,9 +88,11 @@ class HeadPort(Creations, Notes, Protocol):
     async def fire(self, heads: Sequence[Fired], worker: str, now: datetime, lease: timedelta) -> None:
         """Claims locked heads: they are no longer heads."""
 
-    async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
-        """Marks heads as SKIPPED: for each id, the number of occurrences that it stands for, the act, and the
-        reason."""
+    async def drop(self, heads: Mapping[str, Dropped], by: str) -> None:
+        """Marks heads as SKIPPED, by id, with a history row each."""
+
+    async def note_caught_up(self, heads: Sequence[CaughtUp], by: str) -> None:
+        """Records for which missed occurrences heads fire."""
 
     async def hold(self, heads: Mapping[str, Hold], by: str) -> None: ...
 

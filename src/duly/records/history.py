@@ -1,6 +1,7 @@
 """What is kept beside an event: its history, and what is left of its key when it was deleted."""
 
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -8,6 +9,20 @@ import msgspec
 from duly.records.event import Event, Status, lane_of
 from duly.records.marks import FromZero, Id, told
 from duly.records.wire.forms import JsonForm
+
+
+class Cause(StrEnum):
+    """Why occurrences do not fire. The sentence in ``detail`` is for people."""
+
+    MISFIRE = "misfire"  # found late: another event stands for them, or the misfire policy drops them
+    OVERLAP = "overlap"  # the event before was still running
+    DEPENDENCY = "dependency"  # the schedule that theirs depends on had not succeeded in time
+    SHADOW = "shadow"  # their schedule only records what would have fired
+    PAUSED = "paused"  # their time came while their schedule was paused
+    EDITED = "edited"  # their schedule, or their user, was changed
+    MOVED = "moved"  # the one before them was moved past them
+    BY_HAND = "by_hand"  # somebody skipped them
+    EXPIRED = "expired"  # no attempt could begin in time
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -21,6 +36,9 @@ class Entry(msgspec.Struct, frozen=True):
     claimed: datetime | None = None
     detail: str | None = None
     output: Annotated[str | None, told("The end of what a command has written")] = None
+    cause: Annotated[Cause | None, told("Why it does not fire, for programs")] = None
+    first: Annotated[datetime | None, told("The first of several occurrences that it is about")] = None
+    last: Annotated[datetime | None, told("The last of these occurrences")] = None
 
 
 ENTRY_JSON = JsonForm(Entry)

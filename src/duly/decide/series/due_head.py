@@ -10,6 +10,7 @@ import msgspec
 
 from duly.decide.series.occurrence_facts import OccurrenceFact, facts_among
 from duly.records.event import Event, HoldKind, NewEvent
+from duly.records.history import Cause
 from duly.records.series import Series
 from duly.rules import zones
 from duly.rules.policies import SHADOW, SKIP
@@ -37,6 +38,8 @@ class Drop(NamedTuple):
     stands_for: int
     next: Occurrence | None
     act: str = "skipped"
+    cause: Cause = Cause.MISFIRE  # the reason for programs
+    last: datetime | None = None  # the last of the missed occurrences, if there are several
 
 
 class Hold(NamedTuple):
@@ -78,14 +81,13 @@ def decide(head: Event, series: Series, facts: HeadFacts) -> Decision:
     if isinstance(decision, Drop):
         return decision
     if full:
-        return _dropped(decision, "its predecessor is still running")
+        return _dropped(decision, Cause.OVERLAP, "its predecessor is still running")
     if policies.depends_on is not None and not _lately(facts, policies.depends_on.within):
         name, within = policies.depends_on.schedule, format_duration(policies.depends_on.within)
-        return _dropped(decision, f"{name!r} has not succeeded within the {within} before")
+        return _dropped(decision, Cause.DEPENDENCY, f"{name!r} has not succeeded within the {within} before")
     if policies.mode == SHADOW:
-        return _dropped(
-            decision, f"shadow: it would have fired for {write_instant(decision.occurrence.at)}", "shadowed"
-        )
+        told = f"shadow: it would have fired for {write_instant(decision.occurrence.at)}"
+        return _dropped(decision, Cause.SHADOW, told, "shadowed")
     return decision
 
 
@@ -93,8 +95,9 @@ def _lately(facts: HeadFacts, within: timedelta) -> bool:
     return facts.succeeded is not None and facts.now - facts.succeeded <= within
 
 
-def _dropped(decision: Fire, reason: str, act: str = "skipped") -> Drop:
-    return Drop(reason, decision.stands_for, decision.next, act)
+def _dropped(decision: Fire, cause: Cause, reason: str, act: str = "skipped") -> Drop:
+    last = decision.occurrence.at if decision.stands_for > 1 else None
+    return Drop(reason, decision.stands_for, decision.next, act, cause, last)
 
 
 # -- misfires
@@ -133,7 +136,8 @@ def _all(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
     for _ in range(limit - 1):
         first = table.last(first.at - BEFORE) or first
     dropped = 1 + _count(table, following.at, first.at - BEFORE, facts)
-    return Drop(f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up", dropped, first)
+    reason = f"{many:,} occurrences were missed, and only the latest {limit:,} are caught up"
+    return Drop(reason, dropped, first, last=_before(table, first) if dropped > 1 else None)
 
 
 def _skip(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
@@ -149,7 +153,15 @@ def _skip(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
     if following is not None and (next is None or following.at < next.at):
         many += _count(table, following.at, now if next is None else next.at - BEFORE, facts)
     late = f"more than {format_duration(tolerance)} late"
-    return Drop(f"{many:,} occurrences were {late}" if many > 1 else f"it was {late}", many, next)
+    if many == 1:
+        return Drop(f"it was {late}", 1, next)
+    return Drop(f"{many:,} occurrences were {late}", many, next, last=now if next is None else _before(table, next))
+
+
+def _before(table: Timetable, occurrence: Occurrence) -> datetime:
+    """The instant of the occurrence before another one."""
+    before = table.last(occurrence.at - BEFORE)
+    return occurrence.at - BEFORE if before is None else before.at
 
 
 def _last_missed(following: Occurrence | None, series: Series, now: datetime) -> Occurrence | None:

@@ -26,7 +26,7 @@ from duly.decide.series.occurrence_facts import OccurrenceFact, names_between
 from duly.decide.series.successor import with_successor
 from duly.engine.series.rule_threads import Slices, evaluated
 from duly.ids import new_id
-from duly.ports import Fired, Heads, SeriesTransaction
+from duly.ports import CaughtUp, Dropped, Fired, Heads, SeriesTransaction
 from duly.records.event import Event, HoldKind, NewEvent, Status, schedule_of, user_of
 from duly.records.schedule import Halt, HaltKind
 from duly.records.series import Series, carried
@@ -173,7 +173,7 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
             wanted.append(PlannedOccurrence(series, decision.next))
     fired = await _fire(tx, found, fires, known, claimant)
     if drops:
-        await tx.drop({id: (drop.stands_for, drop.act, drop.reason) for id, drop in drops.items()}, SCHEDULE)
+        await tx.drop({head.id: _dropped(head, drops[head.id]) for head in heads if head.id in drops}, SCHEDULE)
     if holds:
         await tx.hold(holds, SCHEDULE)
     halted |= await plant(tx, wanted)
@@ -185,6 +185,12 @@ async def succeed_heads(tx: SeriesTransaction, found: Heads, by: datetime, claim
         Halted(schedule_of(one) or one, kind, reason, names.get(one, one)) for one, (kind, reason) in halted.items()
     ]
     return HeadsDecided(fired, dropped, len(holds), told, left)
+
+
+def _dropped(head: Event, drop: Drop) -> Dropped:
+    if drop.last is None:
+        return Dropped(drop.cause, drop.reason, drop.act)
+    return Dropped(drop.cause, drop.reason, drop.act, drop.stands_for, occurrence_of(head).at, drop.last)
 
 
 class HeadDecision(NamedTuple):
@@ -254,10 +260,14 @@ def halted_by(error: Exception) -> Halt:
     return Halt(HaltKind.ERROR, storable(describe(error)))
 
 
-async def halt(tx: SeriesTransaction, halted: Mapping[str, Halt]) -> None:
-    """Stores why series have no next head, by series name: in the schedule, or in the history of the user."""
+async def halt(tx: SeriesTransaction, halted: Mapping[str, Halt], *, noted: bool = True) -> None:
+    """Stores why series have no next head, by series name: in the schedule, or in the history of the user. Unless
+    *noted* is false, the history of a schedule tells of an error as well: it has no head until somebody edits it."""
     if schedules := {id: one for name, one in halted.items() if (id := schedule_of(name)) is not None}:
         await tx.halt(schedules)
+        errors = {id: one.reason for id, one in schedules.items() if one.kind is HaltKind.ERROR and noted}
+        if errors:
+            await tx.note([(id, "halted", reason) for id, reason in errors.items()], SCHEDULE)
     if users := {name: _of_type(name, one) for name, one in halted.items() if user_of(name) is not None}:
         await tx.note_halted(users, SCHEDULE)
 
@@ -349,7 +359,7 @@ async def _fire(
             due = occurrence.at if series is None else due_of(series, occurrence)
         written.append(Fired(head.id, due, occurrence, fire.stands_for, gated))
         if fire.note is not None:
-            notes.append((head.id, "caught up", fire.note))
+            notes.append(CaughtUp(head.id, fire.note, occurrence_of(head).at, fire.occurrence.at))
         fired.append(
             msgspec.structs.replace(
                 head,
@@ -368,7 +378,7 @@ async def _fire(
     if written:
         await tx.fire(written, claimant.worker, found.now, claimant.lease)
     if notes:
-        await tx.note(notes, SCHEDULE)
+        await tx.note_caught_up(notes, SCHEDULE)
     return fired
 
 

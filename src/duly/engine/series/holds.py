@@ -22,11 +22,12 @@ from duly.engine.series.heads import (
     plant_next,
     succeed_heads,
 )
-from duly.engine.series.passed_over import pass_over
+from duly.engine.series.passed_over import Why, pass_over
 from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
-from duly.ports import Heads, HoldStore, SeriesTransaction
+from duly.ports import Dropped, Heads, HoldStore, SeriesTransaction
 from duly.records.event import Event, HoldKind, NewEvent, schedule_of
+from duly.records.history import Cause
 from duly.records.schedule import Halt, PassedOver, Schedule
 from duly.records.series import Series
 from duly.rules.recurrence import Occurrence
@@ -36,7 +37,7 @@ from duly.values.instants import write_instant
 RELEASED_AT_ONCE = 1000
 """Events that one statement releases, of schedules without a limit."""
 
-WHILE_PAUSED = "its schedule was paused when its time came"
+WHILE_PAUSED = Why(Cause.PAUSED, "its schedule was paused when its time came")
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 """Earlier than any event."""
@@ -136,18 +137,18 @@ async def move_head(tx: SeriesTransaction, series: Series, head: Event, followin
         # The head gives its occurrence name back, so that a corrected rule can fire that occurrence.
         given_up = msgspec.structs.replace(kept(head, series), occurrence=f"given up {head.id}")
         await reshape(tx, head, given_up, series)
-        await tx.drop({head.id: (1, "skipped", "its rule ended")}, SCHEDULE)
+        await tx.drop({head.id: Dropped(Cause.EDITED, "its rule ended")}, SCHEDULE)
         return ENDED
     await reshape(tx, head, head_of(series, following, new_id), series)
     return None
 
 
 async def skip_head(
-    tx: SeriesTransaction, schedule: Schedule, head: Event, why: str, by: str
+    tx: SeriesTransaction, schedule: Schedule, head: Event, why: Why, by: str
 ) -> tuple[Halt | None, PassedOver]:
     """Skips a locked head; the first occurrence after now becomes the head. Returns the reason if there is none, and
     the skipped occurrence."""
-    await tx.drop({head.id: (1, "skipped", storable(why))}, by)
+    await tx.drop({head.id: Dropped(why.cause, storable(why.reason))}, by)
     series = schedule.as_series
     halted = await plant_next(tx, series, await next_after(series, await tx.now()))
     return halted, passed_over(schedule, [occurrence_of(head)], 1)

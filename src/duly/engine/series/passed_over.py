@@ -12,18 +12,27 @@ from duly.decide.series.edits import MOST_ROWS, OccurrenceSpan, span
 from duly.decide.series.occurrence_facts import OccurrenceFact, facts_among, names_between
 from duly.engine.series.rule_threads import evaluated
 from duly.ids import new_id
-from duly.ports import Freed, SeriesTransaction
+from duly.ports import Dropped, Freed, SeriesTransaction
 from duly.records.event import Event, HoldKind
+from duly.records.history import Cause
 from duly.records.series import Series
 from duly.rules.timetable import Timetable
 from duly.values.instants import write_instant
+
+
+class Why(NamedTuple):
+    """Why occurrences are skipped: the cause for programs, the reason for people."""
+
+    cause: Cause
+    reason: str
+
 
 PASSED = Hold(HoldKind.PASSED_OVER, "passed over")
 """The hold of a row between its insertion and its status SKIPPED, so that no worker claims it."""
 
 
 async def pass_over(
-    tx: SeriesTransaction, series: Series, after: datetime, until: datetime, why: str, by: str
+    tx: SeriesTransaction, series: Series, after: datetime, until: datetime, why: Why, by: str
 ) -> OccurrenceSpan | None:
     """Skips the occurrences of a series after one instant and until another: each gets a SKIPPED row or, if they are
     many, one row stands for all. The schedule or the head is locked. Occurrences that have an event already are left
@@ -43,9 +52,11 @@ async def pass_over(
         for one in rows
     ]
     planted = await tx.plant(events)
-    stands_for = found.many if many else 1
-    reason = f"{why}; it stands for {found.many:,} occurrences" if many else why
-    await tx.drop({event.id: (stands_for, "skipped", storable(reason)) for event in events if event.id in planted}, by)
+    dropped = Dropped(why.cause, storable(why.reason))
+    if many:
+        reason = storable(f"{why.reason}; it stands for {found.many:,} occurrences")
+        dropped = Dropped(why.cause, reason, "skipped", found.many, found.first[0].at, found.last.at)
+    await tx.drop({event.id: dropped for event in events if event.id in planted}, by)
     return found
 
 
@@ -100,7 +111,7 @@ async def _still_passed(tx: SeriesTransaction, row: Event, series: Series, after
     facts = [one for one in await facts_between(tx, series, row.due, after) if one.name != row.occurrence]
     many = table.count(row.due, after) - facts_among(table, row.due, after, facts)
     detail = f"of {row.stands_for:,} occurrences, {row.stands_for - many:,} are named again"
-    return Freed(row.id, last.name, last.at, many, detail)
+    return Freed(row.id, last.name, last.at, many, detail, row.due if many > 1 else None)
 
 
 class MovedByHand(NamedTuple):
@@ -126,7 +137,7 @@ async def move_by_hand(
     if after == before:
         return MovedByHand(due)
     if after > before:
-        why = f"the one before it was moved to {write_instant(due)} by {by}"
+        why = Why(Cause.MOVED, f"the one before it was moved to {write_instant(due)} by {by}")
         return MovedByHand(due, await pass_over(tx, series, before, after, why, by))
     return MovedByHand(await _move_back(tx, series, after, due, by))
 

@@ -18,13 +18,14 @@ from duly.decide.targets.targets import named
 from duly.engine.destinations.target_references import missing, target_missing
 from duly.engine.series.heads import HALTED_BY_PAUSE, plant_next
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
-from duly.engine.series.passed_over import name_again
+from duly.engine.series.passed_over import Why, name_again
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Conflict, Invalid, Problem, Stale
 from duly.ids import new_id
 from duly.ports import ScheduleStore, ScheduleTransaction
 from duly.records.etags import check_tag
 from duly.records.event import Event, Timer
+from duly.records.history import Cause
 from duly.records.schedule import Halt, HaltKind, PassedOver, Schedule
 from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -180,7 +181,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
     elif is_owed(head, series, now):
         await reshape(tx, head, still_owed(head, series, now), series)
     elif (why := _passes_over(head, stored, schedule, now, begins=rule != asked.rule)) is not None:
-        halted, passed = await skip_head(tx, schedule, head, why, by)
+        halted, passed = await skip_head(tx, schedule, head, Why(Cause.EDITED, why), by)
         over = together(over, passed)
     else:
         halted = await move_head(tx, series, head, first)

@@ -68,7 +68,7 @@ async def _replan(tx: ScheduleTransaction, heads: Sequence[Event], by: str, dry_
         if moved:
             await tx.replan(moved, zones.VERSION, by)
         if halted:
-            await halt(tx, halted)
+            await halt(tx, halted, noted=False)  # its head fires
     return told
 
 

@@ -11,11 +11,12 @@ from duly.decide.calendars.calendar import aim, begun, continues, differs, first
 from duly.decide.series.due_head import Reshaped, continues_after, head_of, kept, occurrence_of
 from duly.decide.series.successor import reshaped
 from duly.engine.series.heads import ENDED, MOST_TAKEN, PlannedOccurrence, halt, plant
-from duly.engine.series.passed_over import name_again, pass_over
+from duly.engine.series.passed_over import Why, name_again, pass_over
 from duly.errors import Conflict
 from duly.ids import new_id
 from duly.ports import UserTransaction
 from duly.records.event import Event, NewEvent
+from duly.records.history import Cause
 from duly.records.schedule import Halt, HaltKind
 from duly.records.series import Series, carried
 from duly.records.user import User
@@ -198,4 +199,4 @@ async def _give_up_behind(tx: UserTransaction, heads: Sequence[Event], now: date
             after, _ = continues_after(head, series), series.timetable
         except Exception:  # an unreadable rule has no occurrences
             continue
-        await pass_over(tx, series, after, now, why, by)
+        await pass_over(tx, series, after, now, Why(Cause.EDITED, why), by)

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from duly.decide.series.due_head import Hold, Reshaped
-from duly.ports import Fired, Freed, Heads, Moved, Reserved
+from duly.ports import CaughtUp, Dropped, Fired, Freed, Heads, Moved, Reserved
 from duly.records.event import Event, HoldKind, NewEvent, Status, user_of
+from duly.records.history import Cause
 from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.records.template import Template
 from duly.stores.columns.lists import CARRY, PLANT, PUT_SCHEDULE, PUT_TEMPLATE, REPLAN, RESHAPE
@@ -137,14 +138,26 @@ class ScheduleQueries(QueryBase):
     async def carry(self, heads: Sequence[NewEvent]) -> None:
         await self.ask("carry", self.batch(CARRY, heads))
 
-    async def drop(self, heads: Mapping[str, tuple[int, str, str]], by: str) -> None:
+    async def drop(self, heads: Mapping[str, Dropped], by: str) -> None:
         values: Columns = {
             "id": list(heads),
-            "stands_for": [stands_for for stands_for, _, _ in heads.values()],
-            "act": [act for _, act, _ in heads.values()],
-            "detail": [reason for _, _, reason in heads.values()],
+            "stands_for": [one.stands_for for one in heads.values()],
+            "act": [one.act for one in heads.values()],
+            "detail": [one.reason for one in heads.values()],
+            "cause": [one.cause.value for one in heads.values()],
+            "first": self.instants([one.first for one in heads.values()]),
+            "last": self.instants([one.last for one in heads.values()]),
         }
         await self.ask("drop", values, by=by)
+
+    async def note_caught_up(self, heads: Sequence[CaughtUp], by: str) -> None:
+        values: Columns = {
+            "id": [one.id for one in heads],
+            "detail": [one.reason for one in heads],
+            "first": self.instants([one.first for one in heads]),
+            "last": self.instants([one.last for one in heads]),
+        }
+        await self.ask("note_caught_up", values, by=by, cause=Cause.MISFIRE.value)
 
     async def hold(self, heads: Mapping[str, Hold], by: str) -> None:
         values: Columns = {
@@ -174,6 +187,7 @@ class ScheduleQueries(QueryBase):
             "scheduled": self.instants([one.scheduled for one in freed]),
             "stands_for": [one.stands_for for one in freed],
             "detail": [one.detail for one in freed],
+            "first": self.instants([one.first for one in freed]),
         }
         await self.ask("free_names", values, by=by)
 

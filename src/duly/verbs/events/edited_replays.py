@@ -14,8 +14,9 @@ from duly.decide.targets.origin import closed, refuse_act, refuse_edit, via_of
 from duly.engine.series.holds import let_go
 from duly.errors import Conflict, Invalid, Problem
 from duly.ids import new_id
-from duly.ports import EventTransaction
+from duly.ports import Dropped, EventTransaction
 from duly.records.event import TERMINAL, Event, NewEvent, Status, Timer
+from duly.records.history import Cause
 from duly.records.schedule import Schedule
 from duly.rules.policies import SHADOW
 
@@ -39,7 +40,7 @@ async def replay_edited(tx: EventTransaction, event: Event, payload: Any, channe
     tx.tell_created([new])
     await tx.note([(new.id, "created", f"replays event {event.id} with another payload")], by)
     if schedule is not None and schedule.policies.mode == SHADOW:
-        await tx.drop({new.id: (1, "shadowed", "shadow: it would have fired")}, by)
+        await tx.drop({new.id: Dropped(Cause.SHADOW, "shadow: it would have fired", "shadowed")}, by)
     elif schedule is not None:
         await let_go(tx, [schedule])
     if event.status is Status.FAILED:

@@ -15,8 +15,9 @@ from duly.engine.series.holds import let_go
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Invalid, Problem
 from duly.ids import new_id
-from duly.ports import ScheduleTransaction
+from duly.ports import Dropped, ScheduleTransaction
 from duly.records.event import Event, NewEvent
+from duly.records.history import Cause
 from duly.records.results import Backfilled
 from duly.records.schedule import Schedule
 from duly.rules.policies import SHADOW
@@ -128,7 +129,8 @@ class ScheduleRuns(ScheduleGroup):
         ids = [event.id for event in made]
         tx.tell_created(made)
         if ids and schedule.policies.mode == SHADOW:
-            await tx.drop(dict.fromkeys(ids, (1, "shadowed", "shadow: it would have fired")), storable(why))
+            shadowed = Dropped(Cause.SHADOW, "shadow: it would have fired", "shadowed")
+            await tx.drop(dict.fromkeys(ids, shadowed), storable(why))
         elif ids:
             await tx.note([(id, "created", storable(why)) for id in ids], "schedule")
             await let_go(tx, [schedule])

@@ -18,8 +18,10 @@ from duly.engine.series.put_schedule import ScheduleDraft, put_schedule
 from duly.engine.series.replan import replan
 from duly.engine.series.templates import filled_in
 from duly.errors import Conflict, Invalid, Problem
+from duly.ports import Dropped
 from duly.records.etags import check_tag
 from duly.records.event import Event
+from duly.records.history import Cause
 from duly.records.results import ReplannedHead, Resumed
 from duly.records.schedule import PassedOver, Schedule
 from duly.rules.policies import PolicyOptions
@@ -170,7 +172,7 @@ class Schedules(ScheduleLookups, ScheduleRuns, ScheduleImports):
         async with here._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
             why = f"skipped by {by}" + (f": {reason}" if reason else "")
-            await tx.drop({head.id: (1, "skipped", storable(why))}, storable(by))
+            await tx.drop({head.id: Dropped(Cause.BY_HAND, storable(why))}, storable(by))
             await plan_next(tx, head)
             await note_act(tx, schedule, "skipped", by, f"due {write_instant(head.due)}")
             over = passed_over(schedule, [occurrence_of(head)], 1)

@@ -506,10 +506,11 @@ WITH {patience}, settled AS (
     WHERE e.id = verdict.id AND e.version = verdict.version AND e.status = CASE WHEN verdict.id IS NOT NULL THEN 'PROCESSING' END
       AND (SELECT told FROM patience) IS NOT NULL
     RETURNING e.id, e.version, e.attempts, e.claimed, verdict.error, verdict.counts, verdict.output, e.stop_requested IS NOT NULL AS stopped,
-              CASE WHEN e.stop_requested IS NULL THEN verdict.act ELSE 'cancelled' END AS act
+              CASE WHEN e.stop_requested IS NULL THEN verdict.act ELSE 'cancelled' END AS act,
+              CASE WHEN e.stop_requested IS NULL AND verdict.status = 'SKIPPED' THEN 'expired' END AS cause
 ), audit AS (
-    INSERT INTO duly.journal (subject, at, act, worker, version, attempt, claimed, detail, output)
-    SELECT id, {now}, act, :worker, version, CASE WHEN counts > 0 THEN attempts END, claimed, error, output FROM settled
+    INSERT INTO duly.journal (subject, at, act, worker, version, attempt, claimed, detail, output, cause)
+    SELECT id, {now}, act, :worker, version, CASE WHEN counts > 0 THEN attempts END, claimed, error, output, cause FROM settled
 )
 SELECT id::text, stopped FROM settled
 
@@ -678,12 +679,14 @@ WITH e AS (
     UPDATE duly.events AS e
     SET head = false, status = 'SKIPPED', ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
         stands_for = given.stands_for
-    FROM unnest(:id::uuid[], :stands_for::int[], :act::text[], :detail::text[]) AS given (id, stands_for, act, detail)
+    FROM unnest(:id::uuid[], :stands_for::int[], :act::text[], :detail::text[], :cause::text[], :first::timestamptz[],
+                :last::timestamptz[])
+      AS given (id, stands_for, act, detail, cause, first, last)
     WHERE e.id = given.id AND e.status = CASE WHEN given.id IS NOT NULL THEN 'PENDING' END
-    RETURNING e.id, e.version, given.act, given.detail
+    RETURNING e.id, e.version, given.act, given.detail, given.cause, given.first, given.last
 ), audit AS (
-    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
-    SELECT id, {now}, act, :by, version, detail FROM e
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail, cause, first, last)
+    SELECT id, {now}, act, :by, version, detail, cause, first, last FROM e
 )
 SELECT id::text FROM e
 
@@ -709,6 +712,11 @@ WITH audit AS (
     FROM unnest(:subject::uuid[], :act::text[], :detail::text[]) AS given (subject, act, detail)
 )
 SELECT cardinality(:subject::uuid[])
+
+-- name: note_caught_up
+INSERT INTO duly.journal (subject, at, act, worker, detail, cause, first, last)
+SELECT id, {now}, 'caught up', :by, detail, :cause, first, last
+FROM unnest(:id::uuid[], :detail::text[], :first::timestamptz[], :last::timestamptz[]) AS given (id, detail, first, last)
 
 -- name: note_halted
 -- Why a series of a user has no next event.
@@ -869,13 +877,14 @@ CROSS JOIN LATERAL (
 WITH e AS (
     UPDATE duly.events AS e
     SET occurrence = given.occurrence, scheduled = given.scheduled, stands_for = given.stands_for
-    FROM unnest(:id::uuid[], :occurrence::text[], :scheduled::timestamptz[], :stands_for::int[], :detail::text[])
-      AS given (id, occurrence, scheduled, stands_for, detail)
+    FROM unnest(:id::uuid[], :occurrence::text[], :scheduled::timestamptz[], :stands_for::int[], :detail::text[],
+                :first::timestamptz[])
+      AS given (id, occurrence, scheduled, stands_for, detail, first)
     WHERE e.id = given.id
-    RETURNING e.id, e.version, given.detail
+    RETURNING e.id, e.version, given.detail, given.first, CASE WHEN given.first IS NOT NULL THEN given.scheduled END AS last
 ), audit AS (
-    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
-    SELECT id, {now}, 'named again', :by, version, detail FROM e
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail, first, last)
+    SELECT id, {now}, 'named again', :by, version, detail, first, last FROM e
 )
 SELECT id::text FROM e
 

@@ -79,8 +79,8 @@ WITH e AS (
     WHERE id = ANY (:ids::uuid[])
     RETURNING e.id, e.version
 ), audit AS (
-    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
-    SELECT id, {now}, 'skipped', :by, version, :detail FROM e
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail, cause)
+    SELECT id, {now}, 'skipped', :by, version, :detail, 'edited' FROM e
 )
 SELECT id::text FROM e
 

@@ -336,8 +336,9 @@ RETURNING id
 -- name: settle
 -- An event that is not returned had lost its claim, and its verdict is dropped. An event that is given back without an
 -- attempt keeps its place in the queue. One that was asked to stop is cancelled. (`complete` settles delivered events.)
-INSERT INTO journal (subject, at, act, worker, version, attempt, claimed, detail, output)
-SELECT e.id, :now, iif(e.stop_requested IS NULL, value ->> 3, 'cancelled'), :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4, value ->> 7
+INSERT INTO journal (subject, at, act, worker, version, attempt, claimed, detail, output, cause)
+SELECT e.id, :now, iif(e.stop_requested IS NULL, value ->> 3, 'cancelled'), :worker, e.version, iif(value ->> 6, e.attempts + 1, NULL), e.claimed, value ->> 4, value ->> 7,
+       iif(e.stop_requested IS NULL AND value ->> 2 = 'SKIPPED', 'expired', NULL)
 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.version = value ->> 1 AND e.status = 'PROCESSING';
 UPDATE events
@@ -462,8 +463,9 @@ RETURNING id
 
 -- name: drop
 -- Skips heads that will not fire.
-INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
+INSERT INTO journal (subject, at, act, worker, version, detail, cause, first, last)
+SELECT e.id, :now, value ->> 2, :by, e.version, value ->> 3, value ->> 4, value ->> 5, value ->> 6
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
 WHERE e.status = 'PENDING';
 UPDATE events
 SET head = 0, status = 'SKIPPED', ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
@@ -484,6 +486,10 @@ RETURNING id
 -- name: note
 INSERT INTO journal (subject, at, act, worker, detail)
 SELECT value ->> 0, :now, value ->> 1, :by, value ->> 2 FROM json_each(:rows)
+
+-- name: note_caught_up
+INSERT INTO journal (subject, at, act, worker, detail, cause, first, last)
+SELECT value ->> 0, :now, 'caught up', :by, value ->> 1, :cause, value ->> 2, value ->> 3 FROM json_each(:rows)
 
 -- name: note_halted
 -- Why a series of a user has no next event.
@@ -593,8 +599,9 @@ SELECT {event} FROM events WHERE id IN (
 )
 
 -- name: free_names
-INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT e.id, :now, 'named again', :by, e.version, value ->> 4 FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
+INSERT INTO journal (subject, at, act, worker, version, detail, first, last)
+SELECT e.id, :now, 'named again', :by, e.version, value ->> 4, value ->> 5, iif(value ->> 5 IS NULL, NULL, value ->> 2)
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0;
 UPDATE events SET occurrence = given.occurrence, scheduled = given.scheduled, stands_for = given.stands_for
 FROM (SELECT value ->> 0 AS id, value ->> 1 AS occurrence, value ->> 2 AS scheduled, value ->> 3 AS stands_for
       FROM json_each(:rows)) AS given

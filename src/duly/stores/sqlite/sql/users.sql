@@ -62,8 +62,8 @@ SELECT {e.event} FROM {of_users} WHERE e.head
 -- name: give_up
 -- Skips heads that are no longer wanted. A head in the future gives the name of its occurrence back, so that the
 -- occurrence can be planned again.
-INSERT INTO journal (subject, at, act, worker, version, detail)
-SELECT id, :now, 'skipped', :by, version, :detail FROM events WHERE id IN (SELECT value FROM json_each(:ids));
+INSERT INTO journal (subject, at, act, worker, version, detail, cause)
+SELECT id, :now, 'skipped', :by, version, :detail, 'edited' FROM events WHERE id IN (SELECT value FROM json_each(:ids));
 UPDATE events
 SET status = 'SKIPPED', head = 0, ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL,
     occurrence = iif(scheduled > :now, 'given up ' || id, occurrence)
