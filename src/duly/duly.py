@@ -134,7 +134,7 @@ class Duly(TimerVerbs):
             channels=self._channels,
             tester=TargetTester(self.store, channels_apart(lambda: self.settings, channels)),
         )
-        self.schedules = Schedules(self.store, self._channels, self.transaction_of)
+        self.schedules = Schedules(self.store, self._channels, self.transaction_of, self.store)
         self.templates = Templates(self.store, self._channels, self.transaction_of)
         self.event_types = SettableEventTypes(types, self.store, self.transaction_of)
         self.calendars = Calendars(self.event_types, self.settings.delivery_time, self._channels, self._handlers.lanes)

@@ -11,6 +11,7 @@ from duly.decide.calendars.event_types import EventType, Registered
 from duly.decide.figures.stats import By
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview
+from duly.decide.series.why_not import WhyNot
 from duly.decide.why import Why
 from duly.ports import Added, Page
 from duly.records.api_key import ApiKey, MadeKey, Scope
@@ -166,6 +167,8 @@ class _Schedules:
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
+    def why_not(self, name: str, at: datetime | str, *, tenant: str = "default") -> WhyNot:
+        """Why a schedule did not run at an instant: the one cause; or that it ran, or when it will."""
     def trigger(
         self,
         name: str,
@@ -572,6 +575,8 @@ class _ClientSchedules(_Schedules):
     ) -> Stats:
         """What has become of the events of a schedule: how many runs, how they ended, how long they took, and how late
         they began, together and by day (UTC)."""
+    def why_not(self, name: str, at: datetime | str, *, tenant: str | None = None) -> WhyNot:
+        """Why a schedule did not run at an instant: the one cause; or that it ran, or when it will."""
     def delete(
         self,
         name: str,

@@ -56,7 +56,7 @@ class ThroughTheApi(Duly):
         super().__init__(*args, **options)
         key, of = self.settings.secret_key, self.transaction_of
         self.events: Any = Confining(self, self.events, lambda at: Events(at, self._channels))
-        self.schedules: Any = Confining(self, self.schedules, lambda at: Schedules(at, self._channels, of))
+        self.schedules: Any = Confining(self, self.schedules, lambda at: Schedules(at, self._channels, of, at))
         self.users: Any = Confining(self, self.users, lambda at: Users(at, self.calendars, of))
         self.targets: Any = Confining(
             self, self.targets, lambda at: Targets(at, self.destination_cache.forget, key, self._signals)

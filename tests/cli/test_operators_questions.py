@@ -24,6 +24,7 @@ ANSWERS: Mapping[str, tuple[str, str]] = {  # what the command must print, and t
     "What was tried, when, and by which worker?": ("the file is empty", '"history":[{'),
     "When does hourly run next?": ("hourly", '"next_at":"'),
     "Why does nightly not run?": ("Resume the schedule 'nightly'", "Resume the schedule 'nightly'"),
+    "Why did nightly not run last night?": ("paused: the schedule was paused by grace", '"by":"grace"'),
     "Who paused nightly, and why?": ("the bank is closed", "the bank is closed"),
     "Why did Ada not get her greeting?": ("the mailbox is full", "the mailbox is full"),
     "What is this webhook-id that a receiver has logged?": ("import-7", '"name":"import-7"'),
@@ -98,6 +99,7 @@ async def prepare(url: str) -> dict[str, str]:
         "Ada's id": ada.id,
         "nightly's next event": head.id,
         "a webhook-id": logged.id,
+        "last night at two": _written(NOW.replace(hour=2, minute=0, second=0) - timedelta(days=NOW.hour < 2)),
     }
 
 

@@ -5,6 +5,7 @@ import re
 from datetime import time, timedelta
 from itertools import chain
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -14,6 +15,7 @@ from duly.cli import commands
 from duly.config import _CHOICES, _NUMBERS, _SPANS, Settings
 from duly.decide.lifecycle import TRANSITIONS
 from duly.decide.series.due_head import Drop
+from duly.decide.series.why_not import Kind as WhyNotKind
 from duly.decide.targets.rates import show_rate
 from duly.observers.metrics.families import FAMILIES, Kind
 from duly.observers.metrics.http import HttpMetrics
@@ -87,6 +89,15 @@ def test_the_table_of_statuses_has_them_all() -> None:
     assert [cells[0] for cells in table("docs/states.md", "States")] == [status.value for status in Status]
 
 
+def test_the_table_of_why_a_schedule_did_not_run_has_every_kind() -> None:
+    told = [kind for cells in table("docs/schedules.md", "Why it did not run then") for kind in cells[0].split(", ")]
+    assert sorted(told) == sorted(get_args(WhyNotKind))
+
+
+PLACES = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 3, "note_act": 2, "Reshaped": 2, "Dropped": 2}
+"""Where calls have the act that they write."""
+
+
 def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
     """The words stand in the queries, in what `judge` and `decide` return, and in what engine and verbs pass on."""
     source = Path(duly.__file__).parent
@@ -109,7 +120,16 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
             if module.name in ("targets.py", "target_tests.py", "circuit_breaker.py", "keys.py"):
                 (of_keys if module.name == "keys.py" else of_targets).update(acts_of_targets(call, name))
                 continue
-            place = {"tx.change": 1, "Verdict": 1, "_change": 2, "_dropped": 2, "note_act": 2, "Reshaped": 2}.get(name)
+            places = {
+                "tx.change": 1,
+                "Verdict": 1,
+                "_change": 2,
+                "_dropped": 3,
+                "note_act": 2,
+                "Reshaped": 2,
+                "Dropped": 2,
+            }
+            place = places.get(name)
             if place is not None and len(call.args) > place and isinstance(call.args[place], ast.Constant):
                 (of_schedules if name == "note_act" else written).add(ast.literal_eval(call.args[place]))
             if name in ("tx.note", "notes.append", "tx.drop"):
@@ -117,6 +137,7 @@ def test_the_table_of_the_history_has_every_word_that_the_code_writes() -> None:
                     about = subjects.get(ast.unparse(row.elts[0]), written)
                     about |= {ast.literal_eval(row.elts[1])} if isinstance(row.elts[1], ast.Constant) else set()
     of_users.add("halted")  # by the query `note_halted`, which is about users alone
+    of_schedules.add("halted")  # by the engine, by their ids
     assert written - {"halted"} == {cells[0] for cells in table("docs/states.md", "History (audit log)")}
     assert of_schedules == {cells[0] for cells in table("docs/states.md", "The history of a schedule")}
     assert of_users == {cells[0] for cells in table("docs/states.md", "The history of a user")}

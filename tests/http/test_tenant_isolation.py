@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -74,8 +75,17 @@ def routes(http: Caller) -> list[Described]:
 
 
 async def ask(http: Caller, operation: Described, path: str, **headers: str) -> httpx.Response:
-    query = "?q=rival" if operation.path == "/v1/search" else ""  # without it, there is nothing to answer
-    return await http(operation.method, path + query, body_of(operation), **headers)
+    required = {one["name"]: example_of(one) for one in operation.said["parameters"] if is_required(one)}
+    asked = f"{path}?{urlencode(required)}" if required else path
+    return await http(operation.method, asked, body_of(operation), **headers)
+
+
+def is_required(parameter: dict[str, Any]) -> bool:
+    return parameter["in"] == "query" and parameter["required"] is True
+
+
+def example_of(parameter: dict[str, Any]) -> str:
+    return "rival" if parameter["name"] == "q" else str(parameter["schema"]["examples"][0])
 
 
 async def test_only_operations_without_data_of_tenants_need_no_key(http: Caller, rival: Tenant) -> None:

@@ -93,7 +93,7 @@ async def claim(duly: Duly, store: AnyStore) -> None:
 
 
 async def skip(duly: Duly, store: AnyStore) -> None:
-    await Schedules(store, duly.channels, duly.transaction_of).skip("pulse")
+    await Schedules(store, duly.channels, duly.transaction_of, duly.store).skip("pulse")
 
 
 async def cancel(duly: Duly, store: AnyStore) -> None:

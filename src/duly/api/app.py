@@ -27,6 +27,7 @@ from duly.api.nouns import (
     templates,
     timers,
     users,
+    why_not,
     workers,
 )
 from duly.api.protocol.handler import RequestHandler, write
@@ -38,7 +39,20 @@ from duly.observers.metrics.http import HttpMetrics
 
 OPERATIONS: Sequence[Operation] = [
     operation
-    for subject in (timers, schedules, templates, users, event_types, events, targets, workers, forecast, stats, search)
+    for subject in (
+        timers,
+        schedules,
+        why_not,
+        templates,
+        users,
+        event_types,
+        events,
+        targets,
+        workers,
+        forecast,
+        stats,
+        search,
+    )
     for operation in subject.operations.all
 ]
 

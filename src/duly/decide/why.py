@@ -101,9 +101,9 @@ def _reason(
             return "failed", f"{spent}. Replay it when the cause is fixed, or discard it", None
         case Status.CANCELLED:
             acts = ("stop requested",) if _has(history, "stop requested") else ("cancelled", "discarded")
-            return "cancelled", _act(history, acts, "it was cancelled"), None
+            return "cancelled", _act(history, acts, "it was cancelled", discreet), None
         case Status.SKIPPED:
-            return "skipped", _act(history, ("skipped", "shadowed"), "it was skipped"), None
+            return "skipped", _act(history, ("skipped", "shadowed"), "it was skipped", discreet), None
 
 
 def _until(event: Event) -> str:
@@ -221,11 +221,12 @@ _TOLD = {"stop requested": "cancelled while it ran"}
 """How the sentence calls an act whose word in the history does not fit into it."""
 
 
-def _act(history: Sequence[Entry], acts: tuple[str, ...], usual: str) -> str:
-    """The last of these acts in the history: by whom, when, and the reason."""
+def _act(history: Sequence[Entry], acts: tuple[str, ...], usual: str, discreet: bool) -> str:
+    """The last of these acts in the history: by whom, when, and the reason. An entry that ends a claim names a
+    worker."""
     for entry in reversed(history):
         if entry.act in acts:
-            by = "" if entry.worker is None else f" by {entry.worker}"
+            by = "" if entry.worker is None or (discreet and entry.claimed is not None) else f" by {entry.worker}"
             reason = "" if entry.detail is None else f": {entry.detail}"
             return f"it was {_TOLD.get(entry.act, entry.act)}{by} {_at(entry.at)}{reason}"
     return usual

@@ -72,6 +72,7 @@ from duly.ports.series import (
     ScheduleStore,
     ScheduleTransaction,
     SeriesTransaction,
+    SlotPort,
 )
 from duly.ports.store import EveryPort, Store, StoreTransaction, WorkerStore, WorkerTransaction
 from duly.ports.targets import (
@@ -182,6 +183,7 @@ __all__ = [
     "SeriesTransaction",
     "SettlePort",
     "SettledIds",
+    "SlotPort",
     "SlowToStart",
     "StatsPort",
     "StatsStore",

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from duly.decide.series.due_head import Hold, Reshaped
+from duly.decide.series.why_not import Neighbour
 from duly.ports.figures.stats import StatsPort
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
@@ -218,6 +219,16 @@ class ReplanPort(Protocol):
         """Writes the due times of heads by this edition of the zone data."""
 
 
+class SlotPort(Protocol):
+    """What is known of one occurrence of a schedule."""
+
+    async def near_occurrence(self, series: str, occurrence: str) -> list[Neighbour]:
+        """The events of a series next to an occurrence name, and the one that a backfill has made of it."""
+
+    async def acts_on_schedule(self, id: str) -> list[Entry]:
+        """The latest acts that have changed whether a schedule fires, and its errors, the oldest first."""
+
+
 class TemplatePort(Protocol):
     """Reads, stores and deletes a tenant's own templates of schedules."""
 
@@ -237,7 +248,9 @@ class TemplatePort(Protocol):
     async def delete_template(self, tenant: str, name: str) -> None: ...
 
 
-class ScheduleTransaction(SchedulePort, TemplatePort, ReplanPort, SeriesTransaction, DestinationReader, Protocol):
+class ScheduleTransaction(
+    SchedulePort, TemplatePort, ReplanPort, SlotPort, SeriesTransaction, DestinationReader, Protocol
+):
     """One transaction about a schedule and its events."""
 
 

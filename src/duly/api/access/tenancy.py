@@ -56,7 +56,7 @@ class Tenancy:
 
     @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self._store, self.channels, no_transaction)
+        return Schedules(self._store, self.channels, no_transaction, self.duly.store)
 
     @cached_property
     def templates(self) -> Templates:

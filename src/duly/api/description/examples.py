@@ -138,6 +138,19 @@ MOVED: dict[str, Any] = {
 
 PREVIEW: dict[str, Any] = {"rule": {"cron": "30 2 * * *"}, "timezone": "Europe/Brussels", "count": 3}
 
+WHY_NOT: dict[str, Any] = {
+    "kind": "paused",
+    "message": "the schedule was paused by key console at 2026-11-29T16:00:00Z, until 2026-12-01T10:00:00Z: "
+    f"event {_ID} was skipped",
+    "at": "2026-12-01T08:00:00Z",
+    "local_at": "2026-12-01T09:00:00",
+    "timezone": "Europe/Brussels",
+    "event_id": _ID,
+    "by": "key console",
+    "until": "2026-12-01T10:00:00Z",
+    "next_at": None,
+}
+
 OCCURRENCES: dict[str, Any] = {
     "occurrences": [
         {"due_at": "2027-03-27T01:30:00Z", "local_at": "2027-03-27T02:30:00", "note": None},

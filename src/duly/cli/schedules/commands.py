@@ -13,7 +13,7 @@ from duly.cli.lists.counting import Counting, tell_count
 from duly.cli.lists.exports import Format, Wanted, export
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
-from duly.cli.schedules import acts, compare, put, stats
+from duly.cli.schedules import acts, compare, put, stats, why_not
 from duly.cli.schedules.acts import Tenant
 from duly.cli.schedules.imports import commands as imports
 from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, RuleOptions, TimetableOptions
@@ -42,7 +42,7 @@ SHOWN_EVENTS = 5
 
 
 def register(commands: App) -> None:
-    for verbs in (put, acts, imports, compare, stats):
+    for verbs in (put, acts, imports, compare, stats, why_not):
         verbs.register(schedules)
     commands.command(schedules)
 

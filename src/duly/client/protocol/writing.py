@@ -44,6 +44,15 @@ def instants(given: Mapping[str, datetime | None]) -> dict[str, str | None]:
     return {name: None if one is None else instant(name, one) for name, one in given.items()}
 
 
+def moment(path: str, written: Any) -> str:
+    """An instant or a local time as text; raises Invalid for another value, like the verbs of Duly."""
+    if isinstance(written, str):
+        return written
+    if isinstance(written, datetime) and written.utcoffset() is None:
+        return written.isoformat()
+    return instant(path, written)
+
+
 def timer_body(event: NewEvent) -> dict[str, Any]:
     """The body of a timer that was checked and planned here; the server assigns its id."""
     when: dict[str, Any] = {}

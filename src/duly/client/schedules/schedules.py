@@ -12,10 +12,11 @@ from duly.client.protocol.connection import place
 from duly.client.protocol.group import Group, said
 from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
 from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.protocol.writing import instant, instants, preview_body
+from duly.client.protocol.writing import instant, instants, moment, preview_body
 from duly.decide.checks import name_problems, write_json
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview, never
+from duly.decide.series.why_not import WhyNot
 from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_JSON, Event
@@ -38,6 +39,7 @@ RESUMED_SCHEDULE = msgspec.json.Decoder(RESUMED)
 DELETED = msgspec.json.Decoder(DeletedSchedule)
 BACKFILLED = msgspec.json.Decoder(Backfilled)
 OCCURRENCES = msgspec.json.Decoder(Occurrences)
+WHY_NOT = msgspec.json.Decoder(WhyNot)
 
 
 PUT_SCHEDULE = msgspec.json.Decoder(SCHEDULE_JSON.struct)
@@ -288,6 +290,16 @@ class Schedules(Group):
         self._check(tenant)
         query = said(**instants({"from": from_, "to": to}))
         return await self._connection.ask("GET", _place(name, "stats"), reads=STATS_JSON, query=query)
+
+    async def why_not(self, name: str, at: datetime | str, *, tenant: str | None = None) -> WhyNot:
+        """Why a schedule did not run at an instant: the one cause; or that it ran, or when it will.
+
+        A datetime without a zone, or such a text, is what the clocks in the schedule's zone showed: also a time that
+        they skipped. If they showed it twice, the rule's policy for overlaps chooses which one is meant.
+        """
+        self._check(tenant)
+        query = said(at=moment("at", at))
+        return await self._connection.ask("GET", _place(name, "why-not"), reads=WHY_NOT, query=query)
 
     async def delete(
         self,

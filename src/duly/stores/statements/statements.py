@@ -47,6 +47,7 @@ from duly.stores.statements.invariants import InvariantQueries
 from duly.stores.statements.keys import KeyQueries, RequestQueries
 from duly.stores.statements.prune import PruneQueries
 from duly.stores.statements.schedules import ScheduleQueries
+from duly.stores.statements.slots import SlotQueries
 from duly.stores.statements.targets import TargetQueries
 from duly.stores.statements.timers import TimerQueries
 from duly.stores.statements.users import UserQueries
@@ -67,6 +68,7 @@ FORGOTTEN = "the database lost this claim in a crash; the attempt ended as: {}"
 class StoreQueries(
     TimerQueries,
     ScheduleQueries,
+    SlotQueries,
     UserQueries,
     TargetQueries,
     DeadLetterQueries,

@@ -11,7 +11,7 @@ from duly.engine.series.heads import is_limited
 from duly.engine.series.holds import Overtaken, let_go, lock_head
 from duly.engine.series.put_schedule import MOST_TRIES
 from duly.errors import Conflict, NotFound
-from duly.ports import ScheduleStore, ScheduleTransaction
+from duly.ports import PresencePort, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
 from duly.records.schedule import Schedule
 
@@ -24,8 +24,11 @@ class ScheduleGroup:
         store: ScheduleStore,
         channels: Collection[str],
         transaction_of: Callable[[Any], ScheduleStore | None],
+        presence: PresencePort,
     ) -> None:
+        """*presence*: where workers are read; the store may be confined to a tenant."""
         self._store, self._channels, self._transaction_of = store, channels, transaction_of
+        self._presence = presence
 
     async def _named(self, name: str, tenant: str) -> Schedule:
         possible = not any((*name_problems("name", name), *name_problems("tenant", tenant)))
@@ -41,7 +44,7 @@ class ScheduleGroup:
     def _within(self, transaction: Any) -> Self:
         """The same verbs in the caller's transaction, if there is one."""
         tx = self._transaction_of(transaction)
-        return self if tx is None else type(self)(tx, self._channels, self._transaction_of)
+        return self if tx is None else type(self)(tx, self._channels, self._transaction_of, self._presence)
 
     @asynccontextmanager
     async def _locked(

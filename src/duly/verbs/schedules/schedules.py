@@ -32,9 +32,10 @@ from duly.verbs.schedules.imports import ScheduleImports
 from duly.verbs.schedules.lookups import ScheduleLookups
 from duly.verbs.schedules.runs import ScheduleRuns
 from duly.verbs.schedules.templates import find_template
+from duly.verbs.schedules.why_not import ScheduleWhyNot
 
 
-class Schedules(ScheduleLookups, ScheduleRuns, ScheduleImports):
+class Schedules(ScheduleLookups, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
     """``duly.schedules``."""
 
     # -- create
