@@ -98,6 +98,7 @@ def make_event(
         "scheduled": due if fields.get("series") else None,
         "timezone": "UTC" if fields.get("series") else None,
         "gated": False,
+        "is_test": False,
         "destination": destination_of(target),
     }
     empty: dict[str, Any] = dict.fromkeys(Event.__struct_fields__)
