@@ -167,6 +167,22 @@ class _Schedules:
         **policies: Unpack[PolicyOptions],
     ) -> builtins.list[Preview]:
         """The next occurrences of a schedule by its name, or of a rule, with a note on each unusual one."""
+    def pause(
+        self,
+        name: str,
+        *,
+        reason: str | None = None,
+        until: datetime | timedelta | float | str | None = None,
+        passed: str | None = None,
+        tenant: str = "default",
+        transaction: Any = None,
+        by: str = "api",
+    ) -> Schedule:
+        """Pause a schedule: none of its events starts any more."""
+    def resume(
+        self, name: str, *, tenant: str = "default", passed: str | None = None, transaction: Any = None, by: str = "api"
+    ) -> Resumed:
+        """Resume a schedule."""
     def why_not(self, name: str, at: datetime | str, *, tenant: str = "default") -> WhyNot:
         """Why a schedule did not run at an instant: the one cause; or that it ran, or when it will."""
     def trigger(
@@ -214,14 +230,6 @@ class _Schedules:
         **policies: Unpack[PolicyOptions],
     ) -> Schedule:
         """Create a schedule, or replace the one with this name."""
-    def pause(
-        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
-    ) -> Schedule:
-        """Pause a schedule: none of its events starts any more."""
-    def resume(
-        self, name: str, *, tenant: str = "default", passed: str = ..., transaction: Any = None, by: str = "api"
-    ) -> Resumed:
-        """Resume a schedule."""
     def reschedule(
         self, name: str, due: datetime, *, tenant: str = "default", transaction: Any = None, by: str = "api"
     ) -> Schedule:
@@ -507,14 +515,22 @@ class _ClientSchedules(_Schedules):
         self,
         name: str,
         *,
+        reason: str | None = None,
+        until: datetime | timedelta | float | str | None = None,
+        passed: str | None = None,
         tenant: str | None = None,
         transaction: Any = None,
         by: str = "api",
-        reason: str | None = None,
     ) -> Schedule:
         """Pause a schedule: none of its events starts any more."""
     def resume(
-        self, name: str, *, tenant: str | None = None, passed: str = ..., transaction: Any = None, by: str = "api"
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        passed: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
     ) -> Resumed:
         """Resume a schedule."""
     def reschedule(

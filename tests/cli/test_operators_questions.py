@@ -26,6 +26,7 @@ ANSWERS: Mapping[str, tuple[str, str]] = {  # what the command must print, and t
     "Why does nightly not run?": ("Resume the schedule 'nightly'", "Resume the schedule 'nightly'"),
     "Why did nightly not run last night?": ("paused: the schedule was paused by grace", '"by":"grace"'),
     "Who paused nightly, and why?": ("the bank is closed", "the bank is closed"),
+    "When does the pause of weekly end?": ("paused until", '"paused_until":"2'),
     "Why did Ada not get her greeting?": ("the mailbox is full", "the mailbox is full"),
     "What is this webhook-id that a receiver has logged?": ("import-7", '"name":"import-7"'),
     "Who is called Ada?": ("Lovelace", '"last_name":"Lovelace"'),
@@ -68,6 +69,8 @@ async def prepare(url: str) -> dict[str, str]:
         await app.schedules.put("hourly", cron("0 * * * *"), "report")
         await app.schedules.put("nightly", cron("0 2 * * *"), "booking")
         nightly = await app.schedules.pause("nightly", by="grace", reason="the bank is closed")
+        await app.schedules.put("weekly", cron("0 3 * * MON"), "report")
+        await app.schedules.pause("weekly", until="30d", by="grace", reason="a migration")
         await app.at(NOW + timedelta(days=1), "reminder", key="invoice-8")
         await app.at(NOW + timedelta(days=1), "reminder", key="invoice-7")
         await app.cancel("invoice-7", by="grace", reason="paid at the counter")

@@ -258,6 +258,23 @@ def test_a_preview_of_a_schedule_that_never_fires_again_says_so(shell: Shell) ->
 # -- acting
 
 
+def test_a_pause_ends_by_itself_and_says_so(on: Shell) -> None:
+    schedules(on, "put", "it", *DAILY)
+    told = schedules(on, "pause", "it", "--until", "2h", "--reason", "migration", "--passed", "FIRE")
+    assert re.fullmatch(r"it is paused: no event of it starts until 20[0-9: -]+ UTC\n", told)
+    it = shown(on, "it")
+    assert (it["pause_reason"], it["pause_passed"]) == ("migration", "fire")
+    assert it["paused_until"] is not None
+    page = schedules(on, "show", "it")
+    for part in ("paused until", "in 2h", "fires by the misfire policy", "migration", "until 20"):
+        assert part in page, page
+    assert "migration" in schedules(on, "list")
+    assert schedules(on, "pause", "it", "--until", "3h").startswith("it was paused already, and now is until 20")
+    wrong = on("schedules", "pause", "it", "--until", "yesterday")
+    assert wrong.code == 2
+    assert "until" in wrong.err
+
+
 def test_a_pause_holds_the_next_event_and_a_resumption_releases_it(on: Shell) -> None:
     schedules(on, "put", "it", *DAILY)
     assert schedules(on, "pause", "it") == "it is paused: no event of it starts until it is resumed\n"

@@ -103,6 +103,13 @@ async def test_each_verb_of_schedules_does_over_http_what_it_does_in_python(
         "duly schedules backfill hourly --from 2026-01-01T01:00:00Z --to 2026-01-01T01:00:01Z",
     )
     assert msgspec.structs.replace(skipped, passed_over=None) == without_via(await app.schedules.get("hourly"))
+    for ends in (START + 9 * HOUR, 9 * HOUR, 9 * 3600, "9h", "2026-01-01T09:00:00Z"):
+        until_nine = await verbs.pause("hourly", reason="a migration", until=ends, passed="fire")
+        assert until_nine == without_via(await app.schedules.get("hourly"))
+        assert (until_nine.paused_until, until_nine.next_at) == (START + 9 * HOUR, START + 9 * HOUR)
+    with pytest.raises(Invalid, match="until"):
+        await verbs.pause("hourly", until="tomorrow")
+    assert (await verbs.resume("hourly")).fires
     paused = await verbs.pause("hourly", reason="lunch")
     assert (paused.enabled, paused) == (False, without_via(await app.schedules.get("hourly")))
     clock.advance(hours=5)

@@ -37,6 +37,11 @@ SCHEMA_EXCEPTIONS = (
         {**_schedule(**_BACKWARDS), "preview_rule": {"rule": _DAILY, **_BACKWARDS}},
     ),
     SchemaException(
+        "until",
+        "the end of a pause must be later than now",
+        {"pause_schedule": {"until": LONG_AGO}},
+    ),
+    SchemaException(
         "jitter",
         "it must be shorter than two occurrences are apart, which the rule decides",
         _schedule(rule={"every": "1m"}, jitter="1m"),

@@ -57,6 +57,43 @@ async def test_occurrences_that_a_pause_passed_over_can_be_fired(http: Caller, c
         assert paths(await http("POST", "/v1/schedules/daily/resume", bad)) == list(bad)
 
 
+async def test_a_pause_has_a_note_and_an_end(http: Caller, clock: ManualClock) -> None:
+    fired = reports(http)
+    await put(http, rule=HOURLY)
+    said = {"reason": "migration", "until": "150m", "passed": "fire"}
+    paused = await http.post("/v1/schedules/daily/pause", said)
+    shown = {field: paused[field] for field in ("enabled", "paused_until", "pause_reason", "pause_passed", "next_at")}
+    assert shown == {
+        "enabled": False, "paused_until": "2026-01-01T02:30:00Z", "pause_reason": "migration", "pause_passed": "fire",
+        "next_at": "2026-01-01T02:30:00Z",
+    }  # fmt: skip
+    again = await http.post("/v1/schedules/daily/pause", said | {"until": 9000})
+    assert again == paused
+    body = await http.get("/v1/schedules/daily")
+    put_back = await http("PUT", "/v1/schedules/daily", body)
+    assert put_back.json()["paused_until"] == "2026-01-01T02:30:00Z", "what a GET answers can be sent back"
+    clock.advance(4 * HOUR + MINUTE)
+    patched = await http("PATCH", "/v1/schedules/daily", {"payload": {"n": 1}})
+    assert patched.json()["enabled"], "its pause has ended, though no worker has noticed"
+    await http.app.tick()
+    assert [event.stands_for for event in fired] == [4]
+    assert await acts(http) == ["created", "paused", "resumed", "changed"]
+
+
+async def test_what_is_wrong_with_a_pause_is_told_at_once(http: Caller) -> None:
+    await put(http, rule=HOURLY)
+    path = "/v1/schedules/daily/pause"
+    bad = {"reason": 5, "until": "tomorrow", "passed": "later"}
+    assert paths(await http("POST", path, {"reason": 5, "until": "tomorrow"})) == ["reason", "until"]
+    for field, value in bad.items():
+        assert paths(await http("POST", path, {field: value})) == [field]
+    until: Any
+    for until in ("2020-01-01T00:00:00Z", 0, -1, True, 1e300, "9999999d", [], {}):
+        assert paths(await http("POST", path, {"until": until})) == ["until"]
+    assert paths(await http("POST", path, {"end": "2h"})) == ["end"]
+    assert (await http.get("/v1/schedules/daily"))["enabled"]
+
+
 # -- trigger
 
 

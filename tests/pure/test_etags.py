@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from duly import HaltKind, HoldKind, PassedOver, Schedule, Stale, User
 from duly.records.etags import check_tag, schedule_tag, user_tag
 from duly.records.event import Status
+from duly.records.schedule import Passed
 from tests.make import START
 
 SCHEDULE = Schedule(
@@ -51,6 +52,9 @@ LOOKS: list[dict[str, Any]] = [
     {"halted": "ended"},
     {"halt_kind": HaltKind.ENDED},
     {"paused_since": START},
+    {"paused_until": START},
+    {"pause_reason": "a migration"},
+    {"pause_passed": Passed.FIRE},
     {"origin": "app:weekly"},
     {"via": "http"},
     {"updated": START + timedelta(days=1)},

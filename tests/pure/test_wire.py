@@ -13,7 +13,7 @@ from duly.records.api_key import KEY_JSON, ApiKey, Scope
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event, Status
 from duly.records.history import ENTRY_JSON, Entry
 from duly.records.marks import Internal, LookedUp, told
-from duly.records.schedule import SCHEDULE_JSON, HaltKind, PassedOver, Schedule
+from duly.records.schedule import SCHEDULE_JSON, HaltKind, Passed, PassedOver, Schedule
 from duly.records.target import KNOWN_JSON, TARGET_JSON, Known, Target
 from duly.records.user import USER_JSON, User
 from duly.records.wire.forms import JsonForm, schemas
@@ -133,7 +133,8 @@ SCHEDULES = [
     Schedule(
         id=ID, name="digest", tenant="acme", type="digest", rule_json='{"every":"1h"}', timezone="Asia/Tokyo",
         policies_json='{"overlap":"skip","expires":"2h"}', enabled=False, halted="paused", created=NOON, next_at=NOON,
-        halt_kind=HaltKind.PAUSED, paused_since=NOON, imported_from="crontab /etc/crontab", imported_as="12",
+        halt_kind=HaltKind.PAUSED, paused_since=NOON, paused_until=NOON, pause_reason="a migration",
+        pause_passed=Passed.FIRE, imported_from="crontab /etc/crontab", imported_as="12",
         passed_over=PassedOver(1, (NOON,), "duly schedules backfill"),
     ),
 ]  # fmt: skip

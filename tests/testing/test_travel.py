@@ -256,3 +256,20 @@ def test_synchronous_code_moves_time_with_the_same_words(url: str, clock: Manual
 async def test_the_synchronous_form_is_refused_where_it_would_block_the_loop() -> None:
     with rebound(app := Duly("sqlite://")), pytest.raises(Misuse, match="async with travel"), travel(app):
         pass
+
+
+async def test_time_stops_where_a_pause_ends(app: Duly, clock: ManualClock) -> None:
+    seen: list[datetime] = []
+
+    @app.on("tick")
+    async def tick(_: Event) -> None:
+        seen.append(clock.now())
+
+    await app.schedules.put("hourly", every("1h", start=START), "tick", misfire={"policy": "latest"})
+    async with travel(app) as time:
+        await app.schedules.pause("hourly", until="150m", passed="fire", reason="a migration")
+        await time.by(hours=4)
+        assert (await app.schedules.get("hourly")).enabled
+        [entry] = [one for one in await app.schedules.history("hourly") if one.act == "resumed"]
+    assert seen == [START + 150 * MINUTE, START + 3 * HOUR, START + 4 * HOUR]
+    assert entry.at == START + 150 * MINUTE

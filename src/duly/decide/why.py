@@ -7,10 +7,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from duly.decide.series.pauses import PausedTime, paused_time
 from duly.decide.targets.commands import COMMAND
 from duly.records.event import HANDLER, Event, HoldKind, Status, schedule_of
 from duly.records.history import Entry
 from duly.records.marks import Id, Instant
+from duly.records.schedule import Schedule
 from duly.records.target import DESTINATION_OF_ALL, Known
 from duly.values.durations import format_duration
 from duly.values.instants import write_instant
@@ -62,11 +64,22 @@ def could_begin(event: Event, now: datetime) -> bool:
 
 
 def why(
-    event: Event, history: Sequence[Entry], around: Surroundings | None, now: datetime, *, discreet: bool = False
+    event: Event,
+    history: Sequence[Entry],
+    around: Surroundings | None,
+    now: datetime,
+    *,
+    paused: Schedule | None = None,
+    discreet: bool = False,
 ) -> Why:
-    """Explains the state of an event. *around* is needed if it could begin or its target is parked. *discreet*:
-    without workers, hosts and numbers of events, which are no tenant's."""
-    kind, message, next_at = _reason(event, history, around, now, discreet)
+    """Explains the state of an event. *around* is needed if it could begin or its target is parked, and its *paused*
+    schedule if it is held by the pause. *discreet*: without workers, hosts and numbers of events, which are no
+    tenant's."""
+    pause = None if paused is None else paused_time(paused)
+    if paused is not None and pause is not None:
+        kind, message, next_at = _until_resumed(event, pause, paused.pause_reason)
+    else:
+        kind, message, next_at = _reason(event, history, around, now, discreet)
     return Why(id=event.id, status=event.status, kind=kind, message=message, next_at=next_at)
 
 
@@ -104,6 +117,18 @@ def _reason(
             return "cancelled", _act(history, acts, "it was cancelled", discreet), None
         case Status.SKIPPED:
             return "skipped", _act(history, ("skipped", "shadowed"), "it was skipped", discreet), None
+
+
+def _until_resumed(event: Event, pause: PausedTime, note: str | None) -> Reason:
+    """The hold by a pause that ends by itself, and what becomes of the event then."""
+    until, why = pause.until, "" if note is None else f" ({note})"
+    held = f"it is held until {_moment(until)}, when the pause of its schedule ends{why}; "
+    fires = pause.fires_at(event.due) if event.head else max(until, event.due)
+    if fires is None:
+        fate = "its time comes during the pause, so it is skipped then"
+    else:
+        fate = "then it fires by the misfire policy" if event.head and fires == until else f"it fires {_at(fires)}"
+    return "held", f"{held}{fate}{_until(event)}", until
 
 
 def _until(event: Event) -> str:

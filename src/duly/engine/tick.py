@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from duly.engine.destinations.parking import FIRST_PROBE
 from duly.engine.faults.boot_clock import steady
 from duly.engine.figures.roll_up import roll_up_some
+from duly.engine.pauses.pause_ends import end_pauses
 from duly.engine.retention.forget_keys import forget_some_keys
 from duly.errors import Misuse, StoreError
 from duly.ports import PresencePort
@@ -55,6 +56,7 @@ async def run_what_is_ready(loop: "Loop", store: PresencePort, now: datetime) ->
     with ready events: a claim in each lane of a process takes five times as long."""
     await loop.preload.load_what_is_due()
     parked = bool(await loop.store.unparking())
+    next_end = await end_pauses(loop.store)
     if parked:
         await loop.release.once()
     in_vain = 0
@@ -73,7 +75,8 @@ async def run_what_is_ready(loop: "Loop", store: PresencePort, now: datetime) ->
             return None
         await loop.claims.complete_heads()
     probes = [now + FIRST_PROBE] if await loop.store.unparking() else []
-    return min([*waiting.values(), *probes], default=None)
+    ends = [] if next_end is None else [now + next_end]
+    return min([*waiting.values(), *probes, *ends], default=None)
 
 
 async def _claim(loop: "Loop", lanes: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ from duly.engine.destinations.parking import look_after_parked
 from duly.engine.executor import Executor
 from duly.engine.fairness.lanes import Lanes
 from duly.engine.faults.boot_clock import steady
+from duly.engine.pauses.pause_ends import end_pauses
 from duly.engine.series.heads import Claimant
 from duly.engine.series.holds import look_after_held
 from duly.engine.stopping import end_tasks
@@ -22,8 +23,8 @@ SWEEP_EVERY_S = 0.25
 
 
 class Release:
-    """Releases held events whose reason is over, and probes parked destinations. A safety net: whatever ends a hold
-    releases its events at once."""
+    """Ends pauses, releases held events whose reason is over, and probes parked destinations. A safety net: pauses end
+    on time by `PauseEnds`, and whatever ends a hold releases its events at once."""
 
     def __init__(
         self, store: WorkerStore, claimant: Claimant, lanes: Lanes, destinations: CircuitBreaker, executor: Executor
@@ -32,6 +33,7 @@ class Release:
         self._destinations, self._executor = destinations, executor
 
     async def once(self) -> None:
+        await end_pauses(self._store)
         await look_after_held(self._store)
         sent = steady()
         worker, lease, _ = self._claimant

@@ -30,6 +30,7 @@ from duly.engine.faults.interrupted import QUIET_RECHECK, InterruptedEvents
 from duly.engine.faults.store_backoff import StoreBackoff
 from duly.engine.figures.roll_up import RollingUp
 from duly.engine.lookahead.reserve import Lookahead
+from duly.engine.pauses.pause_ends import PauseEnds
 from duly.engine.presence.beat import Presence, Pulse, new_name, row_of
 from duly.engine.retention.forget_keys import forget_keys
 from duly.engine.retention.prune import Pruner
@@ -61,6 +62,7 @@ class Loop:
     interrupted: InterruptedEvents  # events of workers that crashed
     preload: Preload  # libraries of channels
     release: Release  # held events and parked destinations
+    pauses: PauseEnds  # pauses that end by themselves
     sleep: Sleep
     backoff: StoreBackoff  # outages of the store
     stopping: Stopping
@@ -71,6 +73,7 @@ class Loop:
         while not self.stopping.is_asked:
             began = time.monotonic()
             self.executor.poke()
+            self.pauses.stir()
             try:
                 await self.executor.stop_what_was_asked()
                 if self.prefetch.is_claim_worthwhile:
@@ -281,6 +284,7 @@ class Worker:
             interrupted=InterruptedEvents(store, claimant, executor, lookahead, clock, self._tally),
             preload=open_lanes.preload,
             release=Release(store, claimant, lanes, destinations, executor),
+            pauses=PauseEnds(store, settings.poll_interval),
             sleep=Sleep(settings.lookahead, settings.poll_interval, self._waker),
             backoff=backoff,
             stopping=self.stopping,
@@ -304,7 +308,8 @@ class Worker:
             rolling_up = RollingUp(store, self.name, signals)
             works += [loop.preload.run(), follow_every(every, self._follow), forget_keys(store, every)]
             works += [pruner.run(), rolling_up.run()]
-        works += [] if self._timers_only else [loop.release.every(settings.poll_interval), destinations.run()]
+        if not self._timers_only:
+            works += [loop.release.every(every), destinations.run(), *([] if ticks else [loop.pauses.run()])]
         try:
             async with beside(works, self.stop):
                 with open_lanes.watched():

@@ -76,6 +76,13 @@ class Freed(NamedTuple):
     first: datetime | None = None  # the first of several occurrences that it still stands for
 
 
+class PauseEnd(NamedTuple):
+    """A schedule whose pause ends by itself, and how far away that is, by the store's clock."""
+
+    id: str
+    ends_in: timedelta
+
+
 class HeadPort(Creations, Notes, Protocol):
     """Fires, skips or holds heads, and inserts their successors."""
 
@@ -134,6 +141,12 @@ class HoldPort(Protocol):
     async def rehold(self, series: str, kind: HoldKind, anew: Hold) -> None:
         """Replaces a hold of this kind by another for held events of a series, except the head."""
 
+    async def pause_ends(self, *, limit: int) -> list[PauseEnd]:
+        """The schedules whose pauses end by themselves, the earliest end first. They are not locked."""
+
+    async def tell_pause(self, lane: str) -> None:
+        """Wakes workers of this lane, because a pause of a schedule has got an end."""
+
     async def gate(self, series: str, gated: bool) -> None:
         """Sets whether the end of an event that has not ended yet lets other events of the series start."""
 
@@ -161,14 +174,25 @@ class SeriesTransaction(HeadPort, HoldPort, PassedOverPort, Clocked, Protocol):
     """One transaction about series. It locks events first, then schedules."""
 
 
-class SchedulePort(Protocol):
+class StoredSchedulePort(Protocol):
+    """Reads and stores schedules, one at a time."""
+
+    async def shown_schedule(self, tenant: str, name: str) -> Schedule | None:
+        """A schedule by name, with its next and last firing."""
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Inserts or replaces a schedule; returns False if a schedule with another id has taken the name meanwhile."""
+
+
+class PauseTransaction(StoredSchedulePort, SeriesTransaction, Protocol):
+    """One transaction that pauses or resumes a schedule."""
+
+
+class SchedulePort(StoredSchedulePort, Protocol):
     """Reads, stores and deletes schedules."""
 
     async def schedule_named(self, tenant: str, name: str) -> Schedule | None:
         """A schedule by name, not locked."""
-
-    async def shown_schedule(self, tenant: str, name: str) -> Schedule | None:
-        """A schedule by name, with its next and last firing."""
 
     async def shown_schedules(
         self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
@@ -190,9 +214,6 @@ class SchedulePort(Protocol):
 
     async def mark_imported(self, source: str, names: Mapping[str, str]) -> None:
         """Writes from where schedules were imported, and what each is called there, by their ids."""
-
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        """Inserts or replaces a schedule; returns False if a schedule with another id has taken the name meanwhile."""
 
     async def delete_schedule(self, id: str) -> None: ...
 
@@ -249,7 +270,7 @@ class TemplatePort(Protocol):
 
 
 class ScheduleTransaction(
-    SchedulePort, TemplatePort, ReplanPort, SlotPort, SeriesTransaction, DestinationReader, Protocol
+    SchedulePort, TemplatePort, ReplanPort, SlotPort, PauseTransaction, DestinationReader, Protocol
 ):
     """One transaction about a schedule and its events."""
 
@@ -264,6 +285,12 @@ class ScheduleStore(ScheduleTransaction, StatsPort, Protocol):
         bytes."""
 
     def begin(self) -> AbstractAsyncContextManager[ScheduleTransaction]: ...
+
+
+class PauseStore(HoldPort, Protocol):
+    """A store as the ends of pauses see it."""
+
+    def begin(self) -> AbstractAsyncContextManager[PauseTransaction]: ...
 
 
 class HoldStore(HoldPort, Protocol):

@@ -12,7 +12,7 @@ from duly.ports.figures.stats import StatsPort
 from duly.ports.invariants import InvariantPort
 from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort
-from duly.ports.series import HoldPort, ScheduleTransaction
+from duly.ports.series import HoldPort, PauseTransaction, ScheduleTransaction
 from duly.ports.targets import DestinationPort, ParkingPort, TargetPort, TargetTransaction
 from duly.ports.timers import TimerPort
 from duly.ports.transactions import Health, Transaction
@@ -20,8 +20,8 @@ from duly.ports.users import UserTransaction
 from duly.ports.workers import BeatPort, PresencePort
 
 
-class WorkerTransaction(ClaimTransaction, TargetTransaction, PrunePort, StatsPort, Protocol):
-    """One transaction of a worker: the claim path, parked destinations, and roll-ups."""
+class WorkerTransaction(ClaimTransaction, TargetTransaction, PauseTransaction, PrunePort, StatsPort, Protocol):
+    """One transaction of a worker: the claim path, parked destinations, pauses that end, and roll-ups."""
 
 
 class WorkerStore(ClaimPath, HoldPort, TargetTransaction, PrunePort, StatsPort, BeatPort, Health, Protocol):

@@ -44,6 +44,13 @@ class HaltKind(StrEnum):
     ERROR = "error"  # its rule cannot be evaluated
 
 
+class Passed(StrEnum):
+    """What the end of a pause does with the occurrences whose time came during it."""
+
+    SKIP = "skip"  # they are skipped
+    FIRE = "fire"  # the misfire policy treats them as missed
+
+
 class Halt(NamedTuple):
     """Why a series has no next head: the kind for programs, the reason for people."""
 
@@ -83,6 +90,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     halted: Annotated[str | None, told("Why no event follows, for people: paused, ended, or the error")] = None
     halt_kind: Annotated[HaltKind | None, told("Why no event follows, for programs")] = None
     paused_since: datetime | None = None  # the instant of the pause; None if it is enabled
+    paused_until: datetime | None = None  # when the pause ends by itself; None: it lasts until somebody resumes it
+    pause_reason: Annotated[str | None, told("The note of the pause")] = None
+    pause_passed: Annotated[
+        Passed | None, told("What the end of the pause does with the occurrences whose time came during it")
+    ] = None
     origin: Annotated[str | None, told("The Python function that declares it")] = None  # None if it was put by a call
     imported_from: Annotated[str | None, told("Where `duly schedules import` has read it last")] = None
     imported_as: Annotated[str | None, told("What it is called there, such as the number of its line")] = None
@@ -148,6 +160,20 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return read_retry(self.retry_json)
 
     @property
+    def resumed(self) -> "Schedule":
+        """The schedule without its pause."""
+        return msgspec.structs.replace(
+            self,
+            enabled=True,
+            halted=None,
+            halt_kind=None,
+            paused_since=None,
+            paused_until=None,
+            pause_reason=None,
+            pause_passed=None,
+        )
+
+    @property
     def tag(self) -> str:
         """The ETag, as ``expected=`` takes it: it changes with every edit."""
         return schedule_tag(self)
@@ -200,6 +226,7 @@ SCHEDULE_JSON = JsonForm(
         "policies_json": JsonPart(_POLICY_TYPES, _policies_told, _policies_read),
         "retry_json": RETRY,
         "paused_since": OneField("paused_since", "paused_since", Instant | None, as_utc),
+        "paused_until": OneField("paused_until", "paused_until", Instant | None, as_utc),
     },
     computed=(computed(Warnings, "warnings", lambda schedule: schedule.warnings),),
 )

@@ -157,6 +157,10 @@ delay_or_seconds: Schema = {
     "anyOf": [delay, {"type": "number", "minimum": 0, "maximum": MAX_DELAY.total_seconds()}],
     "description": "A duration with units, or a number of seconds",
 }
+instant_or_span: Schema = {
+    "anyOf": [given_instant, delay, _seconds(SpanOption(timedelta(), MAX_DELAY, ""))],
+    "description": "An instant, or the time from now until then, as a duration or in seconds; later than now",
+}
 a_date: Schema = {"type": "string", "format": "date"}
 uuid: Schema = {"type": "string", "format": "uuid"}
 anything: Schema = {"description": "Any JSON, at most 1 MB and 100 levels deep"}

@@ -14,8 +14,10 @@ from duly.api.description.schema_words import (
     choice,
     each_maybe,
     given_instant,
+    instant_or_span,
     maybe,
     name,
+    reason,
     ref,
     taken,
     whole,
@@ -29,6 +31,7 @@ from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
 from duly.api.protocol.query_string import BOOLEANS, name_place, read_boolean, read_whole
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
+from duly.decide.series.pauses import read_until
 from duly.decide.series.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.records.api_key import Scope
@@ -145,6 +148,8 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
         wanted = expected(ask, tag)
         merged = _merged(there, ask.body)
         draft = read_schedule(merged, name=there.name, tenant=ask.tenant, channels=ask.own.channels)
+        if ask.body.get("enabled") is None and there.paused_until is not None:
+            draft.pop("enabled", None)  # the pause may have ended by itself since it was read
         try:
             return _shown(await ask.own.schedules.put(**draft, by=ask.by, expected=tag))
         except Stale:  # another request changed it first; without If-Match, merge again
@@ -179,17 +184,34 @@ async def delete_schedule(ask: ApiRequest) -> ApiResponse:
     return ApiResponse({"name": there.name, "cancelled": cancelled})
 
 
+PAUSE_FIELDS: dict[str, Kind] = {"reason": str, "until": read_until, "passed": str}
+PAUSE = taken(
+    {
+        "reason": maybe(reason),
+        "until": maybe(instant_or_span),
+        "passed": maybe(choice("skip", "fire")),
+    }
+)
+
+
 @operations.add(
     "POST",
     "/v1/schedules/{name}/pause",
     {200: SCHEDULE},
-    takes=RequestBody(REASON, {"reason": "the printer is out of paper"}, required=False),
+    takes=RequestBody(PAUSE, {"reason": "the printer is out of paper", "until": "2h"}, required=False),
     conflicts=True,
 )
 async def pause_schedule(ask: ApiRequest) -> ApiResponse:
-    """Pause a schedule. No event of it starts until it is resumed."""
-    why = read_fields(ask.body, {"reason": str})["reason"]
-    return _shown(await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=why))
+    """Pause a schedule. No event of it starts until it is resumed.
+
+    With `until`, an instant or a span from now, the pause ends by itself. Occurrences whose time comes during the pause
+    are skipped; with `"passed": "fire"`, the misfire policy decides. A second pause that gives any field replaces all
+    of them.
+    """
+    said, problems = look_at_fields(ask.body, PAUSE_FIELDS)
+    with together(problems):
+        paused = await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)
+    return _shown(paused)
 
 
 @operations.add(
@@ -206,13 +228,12 @@ async def pause_schedule(ask: ApiRequest) -> ApiResponse:
 async def resume_schedule(ask: ApiRequest) -> ApiResponse:
     """Resume a paused schedule.
 
-    Occurrences that were missed during the pause are skipped. With `"passed": "fire"`, the misfire policy decides.
+    Occurrences that were missed during the pause are skipped, unless the pause has said otherwise. With `"passed":
+    "fire"`, the misfire policy decides. A pause whose end has passed has ended then, as it had said.
     """
     said, problems = look_at_fields(ask.body, {"passed": str})
     with together(problems):
-        resumed = await ask.own.schedules.resume(
-            ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"] or "skip"
-        )
+        resumed = await ask.own.schedules.resume(ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"])
     return ApiResponse(resumed.to_json(), headers=etag(schedule_tag(resumed.schedule)))
 
 

@@ -102,9 +102,10 @@ async def coming(duly: Duly, which: EventFilter, tenant: str | None, now: dateti
         if (seen := seen + 1) > MOST_SCHEDULES:
             return Coming(found, whole=False)
         head = schedule.next_at
-        if head is None or head >= end or not schedule.enabled:
+        if head is None or head >= end or not (schedule.enabled or schedule.paused_until):
             continue
-        after = max(head, start - timedelta(microseconds=1))
+        before = start - timedelta(microseconds=1)
+        after = max(head, before) if schedule.enabled else before  # after a pause, no event has been made yet
         ahead = await duly.schedules.preview(schedule.name, tenant=schedule.tenant, after=after, count=MOST_LISTED)
         due = [one.due for one in ahead if one.due < end]
         if due:

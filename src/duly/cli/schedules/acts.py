@@ -12,15 +12,18 @@ from duly.cli.instants import EXAMPLES, resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.output import STYLES, counted, readable
 from duly.cli.payloads import read_payload
-from duly.cli.schedules.views import acted, backfilled, resumed
+from duly.cli.schedules.views import acted, backfilled, paused_now, resumed
 from duly.duly import Duly
-from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import EVENT_JSON, Status
 from duly.records.schedule import SCHEDULE_JSON
 from duly.verbs.schedules.runs import UNCHANGED
 
 Tenant = Annotated[str, Parameter(help="Tenant of the schedule (default: default)")]
+
+Passed = Parameter(
+    help="Occurrences missed during the pause: skip (default), or fire by the misfire policy", metavar="SKIP|FIRE"
+)
 
 
 def register(app: App) -> None:
@@ -29,33 +32,41 @@ def register(app: App) -> None:
         app.command(verb, sort_key=place)
 
 
-def pause(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
+def pause(
+    *names: str,
+    tenant: Tenant = "default",
+    reason: Reason = None,
+    until: Annotated[
+        str | None, Parameter(help="When the pause ends by itself: a span from now such as 2h, an instant, or a local "
+                                   "time in the schedule's zone", metavar="WHEN")
+    ] = None,
+    passed: Annotated[str | None, Passed] = None,
+    invocation: Hidden,
+) -> int:  # fmt: skip
     """Pause schedules: no event of them starts; running events finish."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
-        paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason)
-        what = "is paused: no event of it starts until it is resumed" if before.enabled else "was paused already"
-        return ActResult(SCHEDULE_JSON.write(paused), acted(paused, what, await duly.now()))
+        ends = None if until is None else await resolve_in(duly, until, before.timezone, "until")
+        fate = None if passed is None else passed.lower()
+        paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason, until=ends, passed=fate)
+        return ActResult(SCHEDULE_JSON.write(paused), acted(paused, paused_now(before, paused), await duly.now()))
 
     return _each(names, act, "schedules", invocation)
 
 
 def resume(
     *names: str,
-    passed: Annotated[
-        str,
-        Parameter(help="Occurrences missed during the pause: skip (default), or fire by the misfire policy",
-                  metavar="SKIP|FIRE"),
-    ] = SKIP,
+    passed: Annotated[str | None, Passed] = None,
     tenant: Tenant = "default",
     invocation: Hidden,
-) -> int:  # fmt: skip
+) -> int:
     """Resume paused schedules."""
 
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
-        result = await duly.schedules.resume(name, passed=passed.lower(), tenant=tenant, by=person())
+        fate = None if passed is None else passed.lower()
+        result = await duly.schedules.resume(name, passed=fate, tenant=tenant, by=person())
         now = await duly.now()
         said = acted(result.schedule, "was not paused", now) if before.enabled else resumed(result, now)
         return ActResult(result.to_json(), said)

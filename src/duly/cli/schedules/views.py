@@ -16,7 +16,7 @@ from duly.decide.series.preview import Preview
 from duly.records.event import Event, Status
 from duly.records.history import Entry
 from duly.records.results import Backfilled, ReplannedHead, Resumed
-from duly.records.schedule import SCHEDULE_JSON, HaltKind, Schedule
+from duly.records.schedule import SCHEDULE_JSON, HaltKind, Passed, Schedule
 from duly.rules.policies import DEFAULT, SHADOW
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.rules.zones import to_wall
@@ -64,6 +64,9 @@ def reason(schedule: Schedule) -> str:
     """The reason for the state of a schedule, where the state does not say it."""
     if schedule.halt_kind is HaltKind.ERROR:
         return schedule.halted or ""
+    if not schedule.enabled:
+        ends = None if schedule.paused_until is None else f"until {utc(schedule.paused_until)} UTC"
+        return ": ".join(filter(None, (ends, schedule.pause_reason)))
     return schedule.held or "" if state(schedule) == "waits" else ""
 
 
@@ -91,7 +94,7 @@ def _rule(schedule: Schedule) -> str:
 
 def when_next(schedule: Schedule, now: datetime) -> str:
     """The distance of the next event from now; empty if there is no next event on its way."""
-    if schedule.next_at is None or not schedule.enabled:
+    if schedule.next_at is None or not (schedule.enabled or schedule.paused_until):
         return ""
     return away(schedule.next_at - now) if schedule.next_at > now else f"due {away(schedule.next_at - now)}"
 
@@ -217,8 +220,7 @@ def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
         yield "target", schedule.target_json
     if schedule.next_at is not None:
         yield "next", f"{utc(schedule.next_at)} UTC, {when_next(schedule, now) or 'held while paused'}"
-    if not schedule.enabled and schedule.paused_since is not None:
-        yield "paused", f"{utc(schedule.paused_since)} UTC, {away(schedule.paused_since - now)}"
+    yield from _pause(schedule, now)
     if schedule.last_at is not None:
         yield "last", f"{utc(schedule.last_at)} UTC, {_last(schedule, now)}"
     yield from _policies(schedule)
@@ -230,6 +232,19 @@ def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
         yield "created", f"{utc(schedule.created)} UTC"
     if schedule.updated is not None and schedule.created is not None and schedule.updated - schedule.created > SOON:
         yield "changed", f"{utc(schedule.updated)} UTC"
+
+
+def _pause(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
+    """Since when and until when a schedule is paused, and what happens then."""
+    if schedule.enabled:
+        return
+    if schedule.paused_since is not None:
+        yield "paused", f"{utc(schedule.paused_since)} UTC, {away(schedule.paused_since - now)}"
+    if schedule.paused_until is not None:
+        yield "paused until", f"{utc(schedule.paused_until)} UTC, {away(schedule.paused_until - now)}"
+    if schedule.pause_passed is Passed.FIRE or schedule.paused_until is not None:
+        fate = "fires by the misfire policy" if schedule.pause_passed is Passed.FIRE else "is skipped"
+        yield "what passes", fate
 
 
 def _whole_rule(schedule: Schedule) -> str:
@@ -311,6 +326,15 @@ def acted(schedule: Schedule, what: str, now: datetime) -> Text:
     word = state(schedule)
     ending = "" if word == "paused" else f"; {what_is_next(schedule, now)}"
     return Text.assemble((readable(schedule.name), "bold"), f" {readable(what)}{ending}", _passed_over(schedule, now))
+
+
+def paused_now(before: Schedule, paused: Schedule) -> str:
+    """The result of a pause."""
+    ends = "it is resumed" if paused.paused_until is None else f"{utc(paused.paused_until)} UTC"
+    if before.enabled:
+        return f"is paused: no event of it starts until {ends}"
+    same = (before.paused_until, before.pause_reason) == (paused.paused_until, paused.pause_reason)
+    return "was paused already" if same else f"was paused already, and now is until {ends}"
 
 
 def _passed_over(schedule: Schedule, now: datetime) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from duly.decide.series.pauses import read_pause
 from duly.decide.targets.rates import read_rate
 from duly.errors import Invalid, Problem
 from duly.records.event import TIMER_SPANS, NewEvent
@@ -70,6 +71,14 @@ def timer_body(event: NewEvent) -> dict[str, Any]:
     }
     given = {name: value for name, value in told.items() if value is not None}
     return {**when, "type": event.type, "payload": raw(event.payload_json), **given}
+
+
+def pause_body(reason: str | None, until: Any, passed: str | None) -> dict[str, Any]:
+    """The body of a pause, checked like by the verbs of Duly."""
+    asked = read_pause(reason, until, passed)
+    ends = write_instant(asked.until) if isinstance(asked.until, datetime) else asked.until
+    told = {"reason": reason, "until": format_duration(ends) if isinstance(ends, timedelta) else ends, "passed": passed}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def preview_body(

@@ -12,12 +12,11 @@ from duly.client.protocol.connection import place
 from duly.client.protocol.group import Group, said
 from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
 from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.protocol.writing import instant, instants, moment, preview_body
+from duly.client.protocol.writing import instant, instants, moment, pause_body, preview_body
 from duly.decide.checks import name_problems, write_json
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview, never
 from duly.decide.series.why_not import WhyNot
-from duly.engine.series.holds import SKIP
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_JSON, Event
 from duly.records.figures.stats import STATS_JSON, Stats
@@ -140,25 +139,39 @@ class Schedules(Group):
         self,
         name: str,
         *,
+        reason: str | None = None,
+        until: datetime | timedelta | float | str | None = None,
+        passed: str | None = None,
         tenant: str | None = None,
         transaction: Any = None,
         by: str = "api",
-        reason: str | None = None,
     ) -> Schedule:
         """Pause a schedule: none of its events starts any more. Events that have started continue to their end, with
-        their retries. The next event stays where it is, held."""
-        return await self._act(name, "pause", said(reason=reason), tenant, transaction, by)
+        their retries. The next event stays where it is, held.
+
+        The pause ends by itself at *until*, an instant or a span from now; without it, somebody has to resume the
+        schedule. Either way, *passed* says what becomes of the occurrences whose time comes meanwhile: "skip", the
+        default, or "fire", by the misfire policy. A second pause that says any of these replaces all three.
+        """
+        return await self._act(name, "pause", pause_body(reason, until, passed), tenant, transaction, by)
 
     async def resume(
-        self, name: str, *, tenant: str | None = None, passed: str = SKIP, transaction: Any = None, by: str = "api"
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        passed: str | None = None,
+        transaction: Any = None,
+        by: str = "api",
     ) -> Resumed:
         """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
-        ``passed="fire"``, the misfire policy treats them as missed."""
+        ``passed="fire"``, the misfire policy treats them as missed. Without *passed*, the pause itself has said which.
+        A pause whose end has passed has ended at that instant, as it had said, even if no worker has noticed it."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
         seen: Any = await self._connection.ask(
-            "POST", _place(name, "resume"), {"passed": passed}, reads=RESUMED_SCHEDULE, once=True
+            "POST", _place(name, "resume"), said(passed=passed), reads=RESUMED_SCHEDULE, once=True
         )
         return Resumed(SCHEDULE_JSON.read(seen), seen.passed, seen.fires)
 

@@ -77,7 +77,7 @@ def decide(head: Event, series: Series, facts: HeadFacts) -> Decision:
     if full and policies.overlap != SKIP:
         other = "its predecessor" if policies.room == 1 else f"one of {policies.room}"
         return Hold(HoldKind.LIMIT, f"waits for {other} to end")
-    decision = _catch_up(head, series, facts)
+    decision = catch_up(head, series, facts)
     if isinstance(decision, Drop):
         return decision
     if full:
@@ -103,7 +103,8 @@ def _dropped(decision: Fire, cause: Cause, reason: str, act: str = "skipped") ->
 # -- misfires
 
 
-def _catch_up(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
+def catch_up(head: Event, series: Series, facts: HeadFacts) -> Fire | Drop:
+    """The decision of the misfire policy alone."""
     misfire = series.policies.misfire
     return {"latest": _latest, "all": _all, "skip": _skip}[misfire.policy](head, series, facts)
 

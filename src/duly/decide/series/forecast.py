@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from duly.decide.error_text import describe
-from duly.decide.series.due_head import continues_after, due_of
+from duly.decide.series.due_head import Fire, HeadFacts, catch_up, continues_after, due_of, head_of
+from duly.decide.series.pauses import PausedTime
 from duly.errors import Invalid, Problem
 from duly.records.event import NewEvent
 from duly.records.series import Series
@@ -119,6 +120,7 @@ class Continuation(NamedTuple):
     series: Series
     head: NewEvent
     many: int = 1
+    paused: PausedTime | None = None  # until the pause ends, the head is held; no row counts it
 
 
 class Expanded(NamedTuple):
@@ -140,12 +142,19 @@ def expand(
     counts: Counter[tuple[int, str]] = Counter()
     failed: dict[str, str] = {}
     left_out = 0
-    for series, head, many in continuations:
+    for series, head, many, paused in continuations:
         if enough():
             left_out += many
             continue
         try:
-            after = continues_after(head, series)
+            after: datetime | None = continues_after(head, series)
+            if paused is not None:
+                fired, after = _resumed(series, head, paused)
+                inside = (max(at, now) for at in fired)
+                counts.update((asked.step_at(at), series.type) for at in inside if asked.start <= at < asked.end)
+                if after is None:
+                    continue
+            assert after is not None
             alike = (series.rule_json, series.timezone, series.policies_json, series.earlier_json, after)
             steps = known.get(alike)
             if steps is None:
@@ -160,6 +169,27 @@ def expand(
         if enough():  # perhaps in the middle
             left_out += many
     return Expanded(counts, left_out, failed)
+
+
+def _resumed(series: Series, head: NewEvent, paused: PausedTime) -> tuple[list[datetime], datetime | None]:
+    """When the held head of a paused schedule fires, and perhaps others by the misfire policy at the end of the pause;
+    and the instant after which the series continues, or None if nothing follows."""
+    due = head.due or paused.until
+    if due > paused.until:
+        return [due], continues_after(head, series)
+    if paused.fires_at(due) is None:
+        return [], paused.until
+    fired: list[datetime] = []
+    at_end: Any = head
+    while True:
+        decision = catch_up(at_end, series, HeadFacts(paused.until))
+        fired += [paused.until] if isinstance(decision, Fire) else []
+        following = decision.next
+        if following is None:
+            return fired, None
+        if due_of(series, following) > paused.until:
+            return fired, following.at - BEFORE
+        at_end = head_of(series, following, lambda: "")
 
 
 def _by_step(

@@ -8,9 +8,11 @@ import msgspec
 
 from duly.decide.checks import MOST_LISTED
 from duly.decide.series.due_head import continues_after, due_of, occurrence_of
+from duly.decide.series.pauses import paused_time
 from duly.errors import Invalid, Problem
 from duly.records.event import Event
 from duly.records.marks import Instant
+from duly.records.schedule import Schedule
 from duly.records.series import Series
 from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -116,12 +118,24 @@ def preview(
 
 
 def preview_of(
-    series: Series, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
+    schedule: Schedule, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
 ) -> list[Preview]:
-    """The preview of a series: its head as stored, and the occurrences after it."""
+    """The preview of a schedule: its head as stored, and the occurrences after it. If it is paused, and the pause ends
+    by itself, what fires at its end, or after it."""
+    series = schedule.as_series
     table = series.timetable
+    paused = paused_time(schedule)
+    if paused is not None:
+        after = max(after, paused.until)
     if head is None:
         return preview(table, after, count, series, enough)
+    if paused is not None and head.due <= paused.until:
+        fires = paused.fires_at(head.due)
+        note = f"was due {write_instant(head.due)}: it fires when the pause ends, by the misfire policy"
+        at_end = [] if fires is None else [Preview(fires, to_wall(fires, series.timezone), note)]
+        if len(at_end) == count:
+            return at_end
+        return [*at_end, *preview(table, after, count - len(at_end), series, enough)]
     itself = occurrence_of(head)
     moved = head.due != due_of(series, itself)
     before = (table.last(itself.at - BEFORE) or itself).at

@@ -98,12 +98,19 @@ class PausedOver(NamedTuple):
 
 
 async def resume(
-    tx: SeriesTransaction, schedule: Schedule, head: Event | None, since: datetime | None, passed: str, by: str
+    tx: SeriesTransaction,
+    schedule: Schedule,
+    head: Event | None,
+    since: datetime | None,
+    passed: str,
+    by: str,
+    at: datetime | None = None,
 ) -> PausedOver:
     """Resumes a schedule that is locked with its head, enabled, and was paused *since*. Occurrences during the pause
     were not missed, so they are skipped, unless *passed* is FIRE: then they fire as if they had been missed. A head
-    that was due before the pause is still owed: it fires by the misfire policy."""
-    now, since = await tx.now(), since or LONG_AGO
+    that was due before the pause is still owed: it fires by the misfire policy. The pause ended *at* an instant, or
+    ends now; what was due after that is up to the misfire policy."""
+    now, since = at or await tx.now(), since or LONG_AGO
     series, halted = schedule.as_series, None
     count, over = 0, None
     if head is None:
@@ -114,7 +121,7 @@ async def resume(
             count, passed = await evaluated(series.timetable.count, first, now), FIRE
         await reshape(tx, head, kept(head, series), series)
     else:
-        halted, over = await skip_head(tx, schedule, head, WHILE_PAUSED, by)
+        halted, over = await skip_head(tx, schedule, head, WHILE_PAUSED, by, now)
         behind = await pass_over(tx, series, continues_after(head, series), now, WHILE_PAUSED, by)
         count = 1
         if behind is not None:
@@ -144,13 +151,13 @@ async def move_head(tx: SeriesTransaction, series: Series, head: Event, followin
 
 
 async def skip_head(
-    tx: SeriesTransaction, schedule: Schedule, head: Event, why: Why, by: str
+    tx: SeriesTransaction, schedule: Schedule, head: Event, why: Why, by: str, after: datetime | None = None
 ) -> tuple[Halt | None, PassedOver]:
-    """Skips a locked head; the first occurrence after now becomes the head. Returns the reason if there is none, and
-    the skipped occurrence."""
+    """Skips a locked head; the first occurrence *after* an instant, or after now, becomes the head. Returns the reason
+    if there is none, and the skipped occurrence."""
     await tx.drop({head.id: Dropped(why.cause, storable(why.reason))}, by)
     series = schedule.as_series
-    halted = await plant_next(tx, series, await next_after(series, await tx.now()))
+    halted = await plant_next(tx, series, await next_after(series, after or await tx.now()))
     return halted, passed_over(schedule, [occurrence_of(head)], 1)
 
 
@@ -195,11 +202,12 @@ async def _look_after(store: HoldStore, series: str) -> None:
                 await let_go(tx, [schedule])
 
 
-def told(passed: PausedOver, next_at: datetime | None) -> str:
-    """The result of a resumption, in words."""
+def told(passed: PausedOver, next_at: datetime | None, ended: datetime | None = None) -> str:
+    """The result of a resumption, in words. *ended*: the instant for which the pause had announced its end."""
     if not passed.occurrences:
         what = "no occurrence was missed"
     else:
         many = "1 occurrence was" if passed.occurrences == 1 else f"{passed.occurrences:,} occurrences were"
         what = f"{many} missed during the pause, and {'fire by the misfire policy' if passed.fires else 'were skipped'}"
-    return what if next_at is None else f"{what}; the next is due {write_instant(next_at)}"
+    told = what if next_at is None else f"{what}; the next is due {write_instant(next_at)}"
+    return told if ended is None else f"the pause ended at {write_instant(ended)}: {told}"

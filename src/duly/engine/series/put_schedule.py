@@ -13,9 +13,11 @@ from duly.decide.own_checks import checks_of
 from duly.decide.retry import DEFAULT, Retry, retry_text
 from duly.decide.series.due_head import kept, occurrence_of
 from duly.decide.series.edits import is_owed, put_into_the_past, still_owed, superseded, together
+from duly.decide.series.pauses import with_next
 from duly.decide.targets.origin import refuse_edit, via_of
 from duly.decide.targets.targets import named
 from duly.engine.destinations.target_references import missing, target_missing
+from duly.engine.pauses.resumption import end_pause
 from duly.engine.series.heads import HALTED_BY_PAUSE, plant_next
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
 from duly.engine.series.passed_over import Why, name_again
@@ -132,6 +134,8 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
     [stored] = locked
     check_tag(f"schedule {stored.name!r}", stored.tag, asked.expected)
     refuse_edit(stored.via, stored.target, asked.schedule.via, f"schedule {stored.name!r:.60}")
+    if await end_pause(tx, stored, head) is not None:  # as of its end; what the edit says comes after that
+        [stored], head = await tx.schedules([known.id]), await tx.head(known.series)
     now = await tx.now()
     old_rule = _readable(stored)
     same = old_rule is not None and asked.rule.same_as(old_rule)
@@ -144,6 +148,9 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         halted=stored.halted,
         halt_kind=stored.halt_kind,
         paused_since=stored.paused_since,
+        paused_until=stored.paused_until,
+        pause_reason=stored.pause_reason,
+        pause_passed=stored.pause_passed,
         origin=asked.schedule.origin or stored.origin,
         imported_from=stored.imported_from,
         imported_as=stored.imported_as,
@@ -158,7 +165,13 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
     if not same:
         schedule = msgspec.structs.replace(schedule, earlier_json=superseded(stored, head, now))
     if schedule.enabled is not stored.enabled:
-        schedule = msgspec.structs.replace(schedule, paused_since=None if schedule.enabled else now)
+        schedule = msgspec.structs.replace(
+            schedule,
+            paused_since=None if schedule.enabled else now,
+            paused_until=None,
+            pause_reason=None,
+            pause_passed=None,
+        )
     first = await evaluated(_first, schedule, now)
     await tx.put_schedule(schedule)
     await tx.note([(schedule.id, "changed", _changes(stored, schedule))], by)
@@ -168,7 +181,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         await name_again(tx, [readable.as_series], now, "its schedule was edited", by)
     if schedule.enabled is not stored.enabled:
         before = head
-        schedule, over = await _switch(tx, schedule, head, stored.paused_since, by)
+        schedule, over = await _switch(tx, schedule, head, stored, by)
         head = await tx.head(schedule.series)
         same = same or (head and head.id) != (before and before.id)  # a new head was planned by the new rule
     if head is None:
@@ -216,11 +229,11 @@ def _passes_over(head: Event, old: Schedule, new: Schedule, now: datetime, *, be
 
 
 async def _switch(
-    tx: ScheduleTransaction, schedule: Schedule, head: Event | None, paused_since: datetime | None, by: str
+    tx: ScheduleTransaction, schedule: Schedule, head: Event | None, stored: Schedule, by: str
 ) -> tuple[Schedule, PassedOver | None]:
     over = None
     if schedule.enabled:
-        over = (await resume(tx, schedule, head, paused_since, SKIP, by)).over
+        over = (await resume(tx, schedule, head, stored.paused_since, stored.pause_passed or SKIP, by)).over
         await tx.note([(schedule.id, "resumed", None)], by)
     else:
         await pause(tx, schedule, by)
@@ -241,7 +254,7 @@ def _halted(schedule: Schedule, headless: Halt | None) -> Halt | None:
 
 
 async def _shown(tx: ScheduleTransaction, schedule: Schedule) -> Schedule:
-    return await tx.shown_schedule(schedule.tenant, schedule.name) or schedule
+    return await evaluated(with_next, await tx.shown_schedule(schedule.tenant, schedule.name) or schedule)
 
 
 def _first(schedule: Schedule, after: datetime) -> Occurrence | None:

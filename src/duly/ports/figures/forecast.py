@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from duly.decide.series.forecast import StepRange
+from duly.decide.series.pauses import PausedTime
 from duly.ports.transactions import Clocked
 
 
@@ -41,6 +42,7 @@ class ScheduledHead(NamedTuple):
     due: datetime
     scheduled: datetime
     occurrence: str
+    paused: PausedTime | None = None  # if it is paused, and the pause ends by itself
 
 
 class DueWindow(NamedTuple):
@@ -52,7 +54,7 @@ class DueWindow(NamedTuple):
 
 
 class ForecastPort(Clocked, Protocol):
-    """Counts events by their due times. Those of paused and shadow schedules are left out: they will not fire."""
+    """Counts events by their due times. Those of paused and shadow schedules are left out: they will not fire then."""
 
     window_s: float
     """Seconds that one query should take."""
@@ -64,4 +66,5 @@ class ForecastPort(Clocked, Protocol):
         """Heads of users whose next occurrence may also come before an instant, the earliest first."""
 
     async def scheduled_heads(self, tenant: str | None, ends: datetime, *, limit: int) -> Sequence[ScheduledHead]:
-        """Heads of schedules whose next occurrence may also come before an instant, the earliest first."""
+        """Heads of schedules whose next occurrence may also come before an instant, the earliest first; and held heads
+        of those whose pause ends by itself before that."""

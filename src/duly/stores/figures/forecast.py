@@ -5,7 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from duly.decide.series.forecast import StepRange
+from duly.decide.series.pauses import PausedTime
 from duly.ports import CountedRows, DueWindow, RepeatingHeads, ScheduledHead
+from duly.records.schedule import Passed
 from duly.stores.query_base import QueryBase
 
 
@@ -33,13 +35,18 @@ class ForecastQueries(QueryBase):
 
     async def scheduled_heads(self, tenant: str | None, ends: datetime, *, limit: int) -> list[ScheduledHead]:
         rows = await self.ask("scheduled_heads", tenant=tenant, ends=self.instant(ends), limit=limit)
-        return [_scheduled_head(row, self.read_instant(row[-3]), self.read_instant(row[-2])) for row in rows]
+        return [self._scheduled_head(row) for row in rows]
 
     def _within(self, window: DueWindow) -> dict[str, Any]:
         tenant, since, until = window
         return {"tenant": tenant, "since": self.instant(since), "until": self.instant(until)}
 
-
-def _scheduled_head(row: Sequence[Any], due: datetime, scheduled: datetime) -> ScheduledHead:
-    id, name, tenant, type, rule, timezone, policies, earlier, *_, occurrence = row
-    return ScheduledHead(id, name, tenant, type, rule, timezone, policies, earlier, due, scheduled, occurrence)
+    def _scheduled_head(self, row: Sequence[Any]) -> ScheduledHead:
+        id, name, tenant, type, rule, timezone, policies, earlier, *instants, occurrence, since, until, passed = row
+        paused = None
+        if until is not None:
+            passes = None if passed is None else Passed(passed)
+            paused = PausedTime(self.maybe_instant(since), self.read_instant(until), passes)
+        due, scheduled = map(self.read_instant, instants)
+        of_rule = (id, name, tenant, type, rule, timezone, policies, earlier)
+        return ScheduledHead(*of_rule, due, scheduled, occurrence, paused)

@@ -56,7 +56,8 @@ CLOSING_LIMIT_S = 1.0
 """Seconds that a closing store still waits for a lock."""
 
 _WAKING = frozenset(
-    "add put put_again plant change reshape release let_go replan release_parked replay_found request_stop".split()
+    "add put put_again plant change reshape release let_go replan release_parked replay_found request_stop "
+    "tell_pause".split()
 )
 
 _open_transaction: ContextVar["SqliteTransaction | None"] = ContextVar("duly_sqlite_transaction", default=None)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.decide.series.due_head import Hold, Reshaped
-from duly.ports import CaughtUp, Dropped, Fired, Freed, Heads, Moved, Reserved
+from duly.ports import CaughtUp, Dropped, Fired, Freed, Heads, Moved, PauseEnd, Reserved
 from duly.records.event import Event, HoldKind, NewEvent, Status, user_of
 from duly.records.history import Cause
 from duly.records.schedule import Halt, HaltKind, Schedule
@@ -84,6 +84,13 @@ class ScheduleQueries(QueryBase):
 
     async def dependents(self, tenant: str, name: str) -> list[str]:
         return [row[0] for row in await self.ask("dependents", tenant=tenant, schedule=name)]
+
+    async def pause_ends(self, *, limit: int) -> list[PauseEnd]:
+        rows = await self.ask("pause_ends", limit=limit)
+        return [PauseEnd(id, self.read_instant(until) - self.read_instant(now)) for id, until, now in rows]
+
+    async def tell_pause(self, lane: str) -> None:
+        await self.ask("tell_pause", lane=lane)
 
     async def halt(self, halts: Mapping[str, Halt | None]) -> None:
         values: Columns = {

@@ -142,7 +142,10 @@ class Events:
         now = await self._store.now()
         asks_around = could_begin(event, now) or event.hold_kind is HoldKind.TARGET
         around = await surroundings(self._presence, event, now) if asks_around else None
-        return why(event, await self._store.history(event.id), around, now, discreet=discreet)
+        by_pause = event.hold_kind is HoldKind.PAUSED and event.schedule_id is not None and event.owner is not None
+        paused = await self._store.schedule_named(event.tenant, event.owner or "") if by_pause else None
+        history = await self._store.history(event.id)
+        return why(event, history, around, now, paused=paused, discreet=discreet)
 
     async def cancel(
         self,

@@ -73,7 +73,7 @@ class Ahead(NamedTuple):
                 earlier_json=one.earlier_json,
                 owner=one.name,
             )
-            yield Continuation(series, _head(one.due, one.scheduled, one.occurrence))
+            yield Continuation(series, _head(one.due, one.scheduled, one.occurrence), paused=one.paused)
         for each in self.users[:MOST_HEADS]:
             shared = Series(
                 name=f"{USER}:{each.type}", tenant="", type=each.type, rule_json=each.rule_json, timezone=each.timezone

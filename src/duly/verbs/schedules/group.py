@@ -4,16 +4,19 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
+import msgspec
+
 from duly.decide.checks import name_problems
 from duly.decide.error_text import storable
 from duly.decide.targets.origin import START, refuse_act
+from duly.engine.pauses.resumption import end_pause
 from duly.engine.series.heads import is_limited
 from duly.engine.series.holds import Overtaken, let_go, lock_head
 from duly.engine.series.put_schedule import MOST_TRIES
 from duly.errors import Conflict, NotFound
 from duly.ports import PresencePort, ScheduleStore, ScheduleTransaction
 from duly.records.event import Event
-from duly.records.schedule import Schedule
+from duly.records.schedule import PassedOver, Schedule
 
 
 class ScheduleGroup:
@@ -48,10 +51,11 @@ class ScheduleGroup:
 
     @asynccontextmanager
     async def _locked(
-        self, name: str, tenant: str, *, head: bool = True
+        self, name: str, tenant: str, *, head: bool = True, ends: bool = True
     ) -> AsyncIterator[tuple[ScheduleTransaction, Schedule, Event | None]]:
         """Locks a schedule and its head. Events are locked first; if the head was claimed before the schedule was
-        locked as well, tries again."""
+        locked as well, tries again. If its pause has ended by itself, and no worker has noticed that yet, the schedule
+        is resumed first, except without *ends*."""
         for _ in range(MOST_TRIES):
             known = await self._named(name, tenant)
             with suppress(Overtaken):
@@ -60,6 +64,8 @@ class ScheduleGroup:
                     found = await tx.schedules([known.id])
                     if not found or (head and await tx.head_id(known.series) != (own_head and own_head.id)):
                         raise Overtaken
+                    if head and ends and await end_pause(tx, found[0], own_head) is not None:
+                        found, own_head = await tx.schedules([known.id]), await tx.head(known.series)
                     yield tx, found[0], own_head
                     # The head may not fire any more, which frees its place; or the transaction that would have released
                     # the head skipped it, because it was locked here.
@@ -71,3 +77,8 @@ class ScheduleGroup:
 
 async def note_act(tx: ScheduleTransaction, schedule: Schedule, act: str, by: str, detail: str | None) -> None:
     await tx.note([(schedule.id, act, None if detail is None else storable(detail))], storable(by))
+
+
+def telling(schedule: Schedule, over: PassedOver | None) -> Schedule:
+    """The schedule, with the occurrences that an act has passed over."""
+    return schedule if over is None else msgspec.structs.replace(schedule, passed_over=over)

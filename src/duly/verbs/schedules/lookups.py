@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Unpack
 
 from duly.decide.checks import check_page
+from duly.decide.series.pauses import with_next
 from duly.decide.series.preview import Preview, never, preview, preview_of, range_problems, table_of
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Invalid, Problem
@@ -27,7 +28,7 @@ class ScheduleLookups(ScheduleGroup):
 
     @reads
     async def get(self, name: str, *, tenant: str = "default") -> Schedule:
-        return await self._named(name, tenant)
+        return (await _with_next([await self._named(name, tenant)]))[0]
 
     @reads
     async def list(
@@ -37,7 +38,7 @@ class ScheduleLookups(ScheduleGroup):
         page."""
         check_page(limit)
         last = ("", "") if after is None else (after.tenant, after.name)
-        return await self._store.shown_schedules(tenant, after=last, limit=limit)
+        return await _with_next(await self._store.shown_schedules(tenant, after=last, limit=limit))
 
     @reads
     async def count(self, *, tenant: str | None = None) -> Count:
@@ -57,7 +58,9 @@ class ScheduleLookups(ScheduleGroup):
         name of this one."""
         check_page(limit)
         last = (tenant, after or "")
-        return page_of(await self._store.shown_schedules(tenant, after=last, limit=limit + 1, within=PAGE_BYTES), limit)
+        found = await self._store.shown_schedules(tenant, after=last, limit=limit + 1, within=PAGE_BYTES)
+        page = page_of(found, limit)
+        return page._replace(items=await _with_next(page.items))
 
     @for_doors
     @reads
@@ -110,6 +113,13 @@ class ScheduleLookups(ScheduleGroup):
             schedule = await self._store.schedule_named(tenant, what) or shown  # with its previous rule
             head_id = await self._store.head_id(schedule.series) if after is None else None
             head = await self._store.get(head_id) if head_id is not None else None
-            return await evaluated(preview_of, schedule.as_series, head, start, count, enough)
+            return await evaluated(preview_of, schedule, head, start, count, enough)
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
+
+
+async def _with_next(found: builtins.list[Schedule]) -> builtins.list[Schedule]:
+    """Schedules, those whose pauses end by themselves with the instants at which they fire next."""
+    if all(one.enabled or one.paused_until is None for one in found):
+        return found
+    return await evaluated(lambda: [with_next(one) for one in found])

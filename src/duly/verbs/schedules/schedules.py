@@ -1,4 +1,4 @@
-"""The verbs of schedules: list, put, pause, trigger, move, skip, backfill. Every act is atomic and audited."""
+"""The verbs that create, move, skip and delete. Every act on a schedule is atomic and audited."""
 
 import builtins
 from datetime import UTC, datetime
@@ -12,7 +12,6 @@ from duly.decide.series.due_head import occurrence_of
 from duly.decide.series.edits import passed_over
 from duly.decide.targets.origin import via_of
 from duly.engine.series.heads import plan_next
-from duly.engine.series.holds import PASSED, SKIP, pause, resume, told
 from duly.engine.series.passed_over import in_words, move_by_hand
 from duly.engine.series.put_schedule import ScheduleDraft, put_schedule
 from duly.engine.series.replan import replan
@@ -22,20 +21,20 @@ from duly.ports import Dropped
 from duly.records.etags import check_tag
 from duly.records.event import Event
 from duly.records.history import Cause
-from duly.records.results import ReplannedHead, Resumed
-from duly.records.schedule import PassedOver, Schedule
+from duly.records.results import ReplannedHead
+from duly.records.schedule import Schedule
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.values.instants import due_problems, write_instant
-from duly.verbs.schedules.group import note_act
+from duly.verbs.schedules.group import note_act, telling
 from duly.verbs.schedules.imports import ScheduleImports
-from duly.verbs.schedules.lookups import ScheduleLookups
+from duly.verbs.schedules.pauses import SchedulePauses
 from duly.verbs.schedules.runs import ScheduleRuns
 from duly.verbs.schedules.templates import find_template
 from duly.verbs.schedules.why_not import ScheduleWhyNot
 
 
-class Schedules(ScheduleLookups, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
+class Schedules(SchedulePauses, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
     """``duly.schedules``."""
 
     # -- create
@@ -84,59 +83,6 @@ class Schedules(ScheduleLookups, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
         draft = ScheduleDraft(name=name, tenant=tenant, expected=expected, **fields)
         return await put_schedule(self._store, draft, self._channels, within, storable(by))
 
-    # -- pause and resume
-
-    async def pause(
-        self,
-        name: str,
-        *,
-        tenant: str = "default",
-        transaction: Any = None,
-        by: str = "api",
-        reason: str | None = None,
-    ) -> Schedule:
-        """Pause a schedule: none of its events starts any more. Events that have started continue to their end, with
-        their retries. The next event stays where it is, held."""
-        here = self._within(transaction)
-        async with here._locked(name, tenant) as (tx, schedule, _head):
-            if schedule.enabled:
-                paused = msgspec.structs.replace(schedule, enabled=False, paused_since=await tx.now())
-                await tx.put_schedule(paused)
-                await pause(tx, paused, storable(by))
-                await note_act(tx, schedule, "paused", by, reason)
-        return await here.get(name, tenant=tenant)
-
-    async def resume(
-        self,
-        name: str,
-        *,
-        tenant: str = "default",
-        passed: str = SKIP,
-        transaction: Any = None,
-        by: str = "api",
-    ) -> Resumed:
-        """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
-        ``passed="fire"``, the misfire policy treats them as missed."""
-        if passed not in PASSED:
-            raise Invalid([Problem("passed", f"must be one of {', '.join(PASSED)}, not {passed!r:.50}")])
-        here = self._within(transaction)
-        async with here._locked(name, tenant) as (tx, schedule, head):
-            over = None
-            if passed != SKIP:
-                self._refuse_act(schedule, "fire what a pause has passed over")
-            if not schedule.enabled:
-                enabled = msgspec.structs.replace(
-                    schedule, enabled=True, halted=None, halt_kind=None, paused_since=None
-                )
-                await tx.put_schedule(enabled)
-                over = await resume(tx, enabled, head, schedule.paused_since, passed, storable(by))
-                shown = await tx.shown_schedule(tenant, name)
-                await note_act(tx, schedule, "resumed", by, told(over, None if shown is None else shown.next_at))
-        resumed = await here.get(name, tenant=tenant)
-        if over is None:
-            return Resumed(resumed, 0, False)
-        return Resumed(_telling(resumed, over.over), over.occurrences, over.fires)
-
     # -- the next event
 
     async def reschedule(
@@ -157,7 +103,7 @@ class Schedules(ScheduleLookups, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
             await tx.change(msgspec.structs.replace(head, due=due), "rescheduled", storable(by), detail)
             await note_act(tx, schedule, "rescheduled", by, detail)
             over = None if behind is None else passed_over(schedule, behind.first, behind.many)
-        return _telling(await here.get(name, tenant=tenant), over)
+        return telling(await here.get(name, tenant=tenant), over)
 
     async def skip(
         self,
@@ -177,7 +123,7 @@ class Schedules(ScheduleLookups, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
             await plan_next(tx, head)
             await note_act(tx, schedule, "skipped", by, f"due {write_instant(head.due)}")
             over = passed_over(schedule, [occurrence_of(head)], 1)
-        return _telling(await here.get(name, tenant=tenant), over)
+        return telling(await here.get(name, tenant=tenant), over)
 
     async def delete(
         self,
@@ -207,10 +153,6 @@ class Schedules(ScheduleLookups, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
         """Move events that have not started to where newer time zone data puts them; return the events that were, or
         with *dry_run* would be, moved."""
         return await replan(self._within(transaction)._store, dry_run=dry_run, by=storable(by))
-
-
-def _telling(schedule: Schedule, over: PassedOver | None) -> Schedule:
-    return schedule if over is None else msgspec.structs.replace(schedule, passed_over=over)
 
 
 def _required(head: Event | None, schedule: Schedule) -> Event:

@@ -36,11 +36,13 @@ WHERE whose.tenant IS NOT NULL
 GROUP BY 1, 2, 3, 4 ORDER BY 4 LIMIT :limit
 
 -- name: scheduled_heads (read)
--- (By the instant of the rule, not by the due time: jitter may move an occurrence behind the one that follows it.)
+-- (By the instant of the rule, not by the due time: jitter may move an occurrence behind the one that follows it. Of a
+-- schedule whose pause ends in time, also its held head, which `count_due` leaves out.)
 SELECT s.id::text, s.name, s.tenant, s.type, s.rule::text, s.timezone, s.policies::text, s.earlier::text,
-       e.due, coalesce(e.scheduled, e.due), e.occurrence
+       e.due, coalesce(e.scheduled, e.due), e.occurrence,
+       s.paused_since, CASE WHEN NOT s.enabled THEN s.paused_until END, s.pause_passed
 FROM duly.schedules AS s JOIN duly.events AS e ON e.series = 'schedule:' || s.id AND e.head
-WHERE s.enabled AND e.status = 'PENDING' AND e.scheduled < :ends
-  AND (e.next_state IS DISTINCT FROM 'known' OR e.next_scheduled < :ends)
+WHERE e.status = 'PENDING' AND e.scheduled < :ends
+  AND (s.enabled AND (e.next_state IS DISTINCT FROM 'known' OR e.next_scheduled < :ends) OR NOT s.enabled AND s.paused_until < :ends)
   AND coalesce(s.policies ->> 'mode', '') <> 'shadow' AND (:tenant::text IS NULL OR s.tenant = :tenant)
 ORDER BY e.scheduled LIMIT :limit

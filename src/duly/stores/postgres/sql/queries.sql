@@ -603,6 +603,14 @@ DELETE FROM duly.schedules WHERE id = :id::uuid RETURNING id::text
 SELECT name FROM duly.schedules
 WHERE tenant = :tenant AND policies -> 'depends_on' ->> 'schedule' = :schedule ORDER BY name
 
+-- name: pause_ends (read)
+-- Schedules whose pause ends by itself, the next one first.
+SELECT id::text, paused_until, {now} FROM duly.schedules
+WHERE NOT enabled AND paused_until IS NOT NULL ORDER BY paused_until, id LIMIT :limit
+
+-- name: tell_pause
+SELECT pg_notify('duly', :lane)::text
+
 -- name: halt
 -- (A schedule that somebody has enabled by hand is no longer paused.)
 UPDATE duly.schedules AS s

@@ -103,13 +103,15 @@ SELECT 'schedule', id, '(' || name || ') ' || told FROM (
         WHEN s.enabled AND s.halt_kind = 'paused' THEN 'is halted as paused, and is not'
         WHEN NOT s.enabled AND s.halt_kind IS NULL THEN 'is paused, and does not say so'
         WHEN NOT s.enabled AND s.paused_since IS NULL THEN 'is paused, and does not say since when'
+        WHEN s.enabled AND coalesce(CASE WHEN s.paused_until IS NOT NULL THEN 'until' END, s.pause_reason, s.pause_passed) IS NOT NULL
+            THEN 'is not paused, and says until when or why'
         WHEN (s.halted IS NULL) <> (s.halt_kind IS NULL)
             THEN 'has a sentence of why it is halted and no kind of it, or a kind alone'
         WHEN h.id IS NULL AND coalesce(s.halt_kind, 'paused') = 'paused'
             THEN 'has no next event, and does not say why'
         WHEN h.id IS NOT NULL AND s.halt_kind = 'ended' THEN 'has ended, and has a next event'
     END AS told
-    FROM (SELECT id, name, enabled, halted, halt_kind, paused_since FROM schedules ORDER BY id DESC LIMIT :examine) AS s
+    FROM (SELECT id, name, enabled, halted, halt_kind, paused_since, paused_until, pause_reason, pause_passed FROM schedules ORDER BY id DESC LIMIT :examine) AS s
     LEFT JOIN events AS h ON h.series = 'schedule:' || s.id AND h.head
 ) WHERE told IS NOT NULL LIMIT :most
 

@@ -417,6 +417,15 @@ DELETE FROM schedules WHERE id = :id RETURNING id
 SELECT name FROM schedules
 WHERE tenant = :tenant AND policies ->> '$.depends_on.schedule' = :schedule ORDER BY name
 
+-- name: pause_ends (read)
+-- Schedules whose pause ends by itself, the next one first.
+SELECT id, paused_until, :now FROM schedules
+WHERE NOT enabled AND paused_until IS NOT NULL ORDER BY paused_until, id LIMIT :limit
+
+-- name: tell_pause (read)
+-- Wakes the workers of this process (see the store's list); those of other processes check the file's version.
+SELECT :lane
+
 -- name: halt
 -- (A schedule that somebody has enabled by hand is no longer paused.)
 UPDATE schedules

@@ -1,0 +1,1 @@
+"""Pauses of schedules that end by themselves."""
