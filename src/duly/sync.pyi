@@ -21,6 +21,7 @@ from duly.records.figures.forecast import Forecast
 from duly.records.figures.stats import Stats
 from duly.records.filters import EventFilter
 from duly.records.finding.counts import Count
+from duly.records.finding.schedules import ScheduleFilter
 from duly.records.finding.search import SearchResult
 from duly.records.finding.users import UserFilters
 from duly.records.history import Entry
@@ -143,11 +144,11 @@ class _Events:
 class _Schedules:
     def get(self, name: str, *, tenant: str = "default") -> Schedule: ...
     def list(
-        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+        self, which: ScheduleFilter = ..., *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
-        """The schedules, in the order of tenant and name."""
-    def count(self, *, tenant: str | None = None) -> Count:
-        """The number of schedules: exact up to 10,000, then an estimate that says so."""
+        """The schedules that match the filter, in the order of tenant and name."""
+    def count(self, which: ScheduleFilter = ..., *, tenant: str | None = None) -> Count:
+        """The number of schedules that match the filter: exact up to 10,000, then an estimate that says so."""
     def history(self, name: str, *, tenant: str = "default") -> builtins.list[Entry]:
         """Every human act, the oldest first."""
     def stats(
@@ -223,6 +224,7 @@ class _Schedules:
         tenant: str = "default",
         target: dict[str, Any] | None = None,
         retry: Retry | None = None,
+        tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -495,6 +497,7 @@ class _ClientSchedules(_Schedules):
         tenant: str | None = None,
         target: dict[str, Any] | None = None,
         retry: Retry | None = None,
+        tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -504,11 +507,11 @@ class _ClientSchedules(_Schedules):
         """Create a schedule, or replace the one with this name."""
     def get(self, name: str, *, tenant: str | None = None) -> Schedule: ...
     def list(
-        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+        self, which: ScheduleFilter = ..., *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
     ) -> builtins.list[Schedule]:
-        """The schedules, in the order of names."""
-    def all(self, *, tenant: str | None = None) -> Iterator[Schedule]:
-        """Every schedule, in the order of names."""
+        """The schedules that match the filter, in the order of names."""
+    def all(self, which: ScheduleFilter = ..., *, tenant: str | None = None) -> Iterator[Schedule]:
+        """Every schedule that matches the filter, in the order of names."""
     def history(self, name: str, *, tenant: str | None = None) -> builtins.list[Entry]:
         """Every human act, the oldest first."""
     def pause(

@@ -41,6 +41,7 @@ EDITS: list[dict[str, Any]] = [
     {"payload_json": "{}"},
     {"target_json": '{"webhook":"https://hooks.example"}'},
     {"retry_json": '{"max_attempts":5}'},
+    {"tags_json": '["a"]'},
     {"enabled": False},
 ]
 LOOKS: list[dict[str, Any]] = [

@@ -12,6 +12,7 @@ from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
 from duly.records.event import Event, HoldKind, NewEvent
 from duly.records.finding.counts import Count
+from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.history import Cause, Entry
 from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.records.template import Template
@@ -195,13 +196,19 @@ class SchedulePort(StoredSchedulePort, Protocol):
         """A schedule by name, not locked."""
 
     async def shown_schedules(
-        self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
+        self,
+        tenant: str | None,
+        *,
+        after: tuple[str, str],
+        limit: int,
+        within: int | None = None,
+        which: ScheduleFilter = EVERY_SCHEDULE,
     ) -> list[Schedule]:
-        """The schedules of a tenant, or of all tenants, ordered by tenant and name, after the pair *after*. CutShort if
-        they do not fit into *within* bytes."""
+        """The schedules of a tenant, or of all tenants, that match the filter, ordered by tenant and name, after the
+        pair *after*. CutShort if they do not fit into *within* bytes."""
 
-    async def count_schedules(self, tenant: str | None) -> Count:
-        """The number of schedules: exact if they are at most MOST_COUNTED."""
+    async def count_schedules(self, tenant: str | None, which: ScheduleFilter = EVERY_SCHEDULE) -> Count:
+        """The number of schedules that match the filter: exact if they are at most MOST_COUNTED."""
 
     async def halted(self, kind: HaltKind, *, limit: int) -> list[Schedule]:
         """Schedules that have no next event for a reason of this kind, in the order of tenant and name."""

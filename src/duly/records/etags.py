@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duly.records.user import User
 
 OF_SCHEDULES = (
-    "id tenant name type timezone enabled rule_json policies_json payload_json target_json retry_json"
+    "id tenant name type timezone enabled rule_json policies_json payload_json target_json retry_json tags_json"
 ).split()
 """The fields of a schedule that people can edit, and its owner. Values that change by themselves, such as the next
 firing, change no ETag."""

@@ -7,7 +7,8 @@ options of the command line are generated from the fields.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
@@ -137,7 +138,40 @@ def _to_destination(destination: str) -> Spec:
     return OfDestination(origin_of(destination) if "://" in destination else destination)
 
 
-class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+class FilterRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A filter: all fields that are set must match. Its fields have a `FilterField` each."""
+
+    @classmethod
+    def fields(cls) -> Mapping[str, FilterField]:
+        """The fields of the filter, by name."""
+        return fields_of(cls)
+
+    def given(self) -> Iterator[tuple[str, FilterField, Any]]:
+        """The fields that are set, with their values."""
+        for name, field in self.fields().items():
+            value = getattr(self, name)
+            if value not in (None, ()) and (value is not False or getattr(type(self)(), name) is None):
+                yield name, field, value
+
+    def query(self) -> dict[str, str]:
+        """The filter as parameters of a query string."""
+        return {name: field.kind.in_query(value) for name, field, value in self.given()}
+
+    def body(self) -> dict[str, Any]:
+        """The filter as JSON."""
+        return {name: (field.kind.in_body or field.kind.in_query)(value) for name, field, value in self.given()}
+
+
+@lru_cache
+def fields_of(record: type[FilterRecord]) -> Mapping[str, FilterField]:
+    hints = get_type_hints(record, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+
+
+F = TypeVar("F", bound=FilterRecord)
+
+
+class EventFilter(FilterRecord, frozen=True, kw_only=True):
     """A filter of events: all fields that are set must match."""
 
     status: Annotated[tuple[Status, ...], FilterField("With this status, or one of several", STATUSES, _in_status)] = ()
@@ -180,13 +214,6 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
 
-    def given(self) -> Iterator[tuple[str, FilterField, Any]]:
-        """The fields that are set, with their values."""
-        for name, field in FIELDS.items():
-            value = getattr(self, name)
-            if value not in (None, (), False):
-                yield name, field, value
-
     def spec(self) -> Spec:
         """The filter as a spec for a store. The schedule must already be an id here."""
         spec: Spec = Everything()
@@ -199,40 +226,33 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
             spec &= ExecutedLate(self.late_by)
         return spec
 
-    def query(self) -> dict[str, str]:
-        """The filter as parameters of a query string."""
-        return {name: field.kind.in_query(value) for name, field, value in self.given()}
 
-    def body(self) -> dict[str, Any]:
-        """The filter as JSON."""
-        return {name: (field.kind.in_body or field.kind.in_query)(value) for name, field, value in self.given()}
-
-
-FIELDS: Mapping[str, FilterField] = {
-    name: hint.__metadata__[0] for name, hint in get_type_hints(EventFilter, include_extras=True).items()
-}
-"""The fields of a filter, by name."""
+FIELDS = fields_of(EventFilter)
+"""The fields of a filter of events, by name."""
 
 
 def read_filter(given: Any, path: str = "") -> tuple[EventFilter, list[Problem]]:
+    """The filter of events in a query string or a body, and all problems with it."""
+    return read_filter_of(EventFilter, given, path)
+
+
+def read_filter_of(record: type[F], given: Any, path: str = "") -> tuple[F, list[Problem]]:
     """The filter in a query string or a body, and all problems with it; a field with a problem is left out."""
+    fields = record.fields()
+    known = ", ".join(fields)
     if not isinstance(given, Mapping):
-        return EventFilter(), [Problem(path.rstrip(".") or "filter", f"expected an object with some of {_known()}")]
+        return record(), [Problem(path.rstrip(".") or "filter", f"expected an object with some of {known}")]
     values, problems = dict[str, Any](), list[Problem]()
     for name, written in given.items():
-        if name not in FIELDS:
-            problems.append(Problem(str(name)[:50], f"is unknown; known: {_known()}"))
+        if name not in fields:
+            problems.append(Problem(str(name)[:50], f"is unknown; known: {known}"))
             continue
-        value = FIELDS[name].kind.read(name, written)
+        value = fields[name].kind.read(name, written)
         if isinstance(value, Problem):
             problems.append(value)
         else:
             values[name] = value
-    return EventFilter(**values), [problem._replace(path=f"{path}{problem.path}") for problem in problems]
-
-
-def _known() -> str:
-    return ", ".join(FIELDS)
+    return record(**values), [problem._replace(path=f"{path}{problem.path}") for problem in problems]
 
 
 # -- specs as filters

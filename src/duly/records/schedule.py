@@ -1,5 +1,6 @@
 """The schedule: a lasting intent, whose next event is its head."""
 
+from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
@@ -7,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from duly.decide.retry import Retry, read_retry
+from duly.decide.tags import read_tags, tags_text
 from duly.errors import Invalid
 from duly.records.etags import schedule_tag
 from duly.records.event import SCHEDULE, HoldKind, Status
@@ -30,6 +32,7 @@ class ScheduleOptions(PolicyOptions, total=False):
     tenant: str
     target: dict[str, Any] | None
     retry: Retry | None
+    tags: Collection[str] | None
     enabled: bool | None
     expected: str | None
     transaction: Any
@@ -79,6 +82,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     target_json: str | None = None
     policies_json: str | None = None
     retry_json: str | None = None
+    tags_json: str | None = None  # sorted, each once; None: it has none
     enabled: bool = True
     id: Id
     # As of the lookup, for people; the engine itself reads the head.
@@ -160,6 +164,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return read_retry(self.retry_json)
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """The names by which people select it, sorted."""
+        return read_tags(self.tags_json)
+
+    @property
     def resumed(self) -> "Schedule":
         """The schedule without its pause."""
         return msgspec.structs.replace(
@@ -225,6 +234,11 @@ SCHEDULE_JSON = JsonForm(
     parts={
         "policies_json": JsonPart(_POLICY_TYPES, _policies_told, _policies_read),
         "retry_json": RETRY,
+        "tags_json": JsonPart(
+            {"tags": Annotated[list[str], told("Names by which it is selected, sorted")]},
+            lambda schedule: {"tags": list(schedule.tags)},
+            lambda seen: {"tags_json": tags_text(seen.tags)},
+        ),
         "paused_since": OneField("paused_since", "paused_since", Instant | None, as_utc),
         "paused_until": OneField("paused_until", "paused_until", Instant | None, as_utc),
     },

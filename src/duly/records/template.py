@@ -1,5 +1,6 @@
 """Templates of schedules: settings under a name. Some common rules are built in; tenants store their own."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ class TemplateSettings(PolicyOptions, total=False):
     timezone: str | None
     target: dict[str, Any] | None
     retry: Retry | None
+    tags: Collection[str] | None
     enabled: bool | None
 
 

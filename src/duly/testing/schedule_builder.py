@@ -45,6 +45,9 @@ class ScheduleBuilder(Builder):
     def with_target(self, target: dict[str, Any]) -> Self:
         return self._with(target=target)
 
+    def with_tags(self, *tags: str) -> Self:
+        return self._with(tags=tags)
+
     def with_retry(self, retry: Retry) -> Self:
         return self._with(retry=retry)
 
@@ -90,6 +93,7 @@ class ScheduleBuilder(Builder):
             tenant=draft.tenant,
             target=draft.target,
             retry=draft.retry,
+            tags=draft.tags,
             enabled=draft.enabled,
             **draft.policies,
         )

@@ -1,4 +1,5 @@
-"""JSON Schemas of filters, derived from the fields of `EventFilter`: as query parameters, and in a body."""
+"""JSON Schemas of filters, derived from the fields of `EventFilter` and `ScheduleFilter`: as query parameters, and in a
+body."""
 
 from collections.abc import Mapping
 
@@ -8,6 +9,7 @@ from duly.api.description.schema_words import (
     Schema,
     choice,
     delay,
+    exactly,
     given_instant,
     in_any_case,
     listed,
@@ -16,7 +18,9 @@ from duly.api.description.schema_words import (
     text,
     url,
     uuid,
+    zone,
 )
+from duly.decide.tags import MOST_TAGS, TAG
 from duly.records.filters import (
     DESTINATION,
     ERROR,
@@ -30,8 +34,21 @@ from duly.records.filters import (
     STATUSES,
     TYPE,
     USER_ID,
+    FilterField,
     FilterKind,
 )
+from duly.records.finding.schedules import (
+    BEGINNING,
+    HALT_KIND,
+    LONGEST,
+    SCHEDULE_FIELDS,
+    SOURCE,
+    STATUS,
+    SWITCH,
+    TAGS,
+    ZONE,
+)
+from duly.records.schedule import HaltKind
 
 _one_status = in_any_case(word.lower() for word in status["enum"])
 _status: Schema = {"type": "string", "pattern": f"^({_one_status})$", "examples": status["enum"]}
@@ -41,6 +58,8 @@ _statuses: Schema = {
     "description": "One, or several separated by commas; in any letter case",
     "examples": ["PENDING", "FAILED,CANCELLED"],
 }
+
+_TAG = TAG.strip("^$")
 
 _IN_QUERY: Mapping[FilterKind, Schema] = {
     STATUSES: _statuses,
@@ -53,6 +72,17 @@ _IN_QUERY: Mapping[FilterKind, Schema] = {
     INSTANT: given_instant,
     SPAN: delay,
     FLAG: choice("true", "false"),
+    SWITCH: choice("true", "false"),
+    BEGINNING: text(1, LONGEST, pattern=PRINTABLE),
+    SOURCE: text(1, LONGEST, pattern=PRINTABLE),
+    TAGS: {
+        "type": "string",
+        "pattern": exactly(f"{_TAG}(,{_TAG}){{0,{MOST_TAGS - 1}}}"),
+        "description": "Several are separated by commas",
+    },
+    HALT_KIND: {"type": "string", "pattern": f"^({in_any_case(HaltKind)})$", "examples": list(HaltKind)},
+    STATUS: _status,
+    ZONE: zone,
 }
 _IN_BODY: Mapping[FilterKind, Schema] = {
     **_IN_QUERY,
@@ -63,6 +93,13 @@ _IN_BODY: Mapping[FilterKind, Schema] = {
         ]
     },
     FLAG: {"anyOf": [{"type": "boolean"}, choice("true", "false")]},
+    SWITCH: {"anyOf": [{"type": "boolean"}, choice("true", "false")]},
+    TAGS: {
+        "anyOf": [
+            _IN_QUERY[TAGS],
+            listed({"type": "string", "pattern": exactly(_TAG)}, minItems=1, maxItems=MOST_TAGS),
+        ]
+    },
 }
 
 
@@ -71,5 +108,11 @@ def _described(told: str, shape: Schema) -> Schema:
     return {**shape, "description": f"{told}{more}"}
 
 
-QUERY: Mapping[str, Schema] = {name: _described(field.told, _IN_QUERY[field.kind]) for name, field in FIELDS.items()}
-BODY: Mapping[str, Schema] = {name: _described(field.told, _IN_BODY[field.kind]) for name, field in FIELDS.items()}
+def _written(fields: Mapping[str, FilterField], shapes: Mapping[FilterKind, Schema]) -> Mapping[str, Schema]:
+    return {name: _described(field.told, shapes[field.kind]) for name, field in fields.items()}
+
+
+QUERY = _written(FIELDS, _IN_QUERY)
+BODY = _written(FIELDS, _IN_BODY)
+QUERY_OF_SCHEDULES = _written(SCHEDULE_FIELDS, _IN_QUERY)
+BODY_OF_SCHEDULES = _written(SCHEDULE_FIELDS, _IN_BODY)

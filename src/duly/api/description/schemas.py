@@ -38,6 +38,7 @@ from duly.api.description.target_schemas import calendar_target, new_target, tar
 from duly.decide.calendars.type_settings import DEFAULT, LANGUAGE_TAG, LONGEST_TEXT, MOST_TEXTS, TEXT_FIELDS
 from duly.decide.calendars.users import LONGEST_NAME
 from duly.decide.checks import LONGEST_RETRY, MAX_ATTEMPTS, MOST_LISTED
+from duly.decide.tags import MOST_TAGS, TAG
 from duly.records.calendar.type_settings import TYPE_SETTINGS_JSON
 from duly.records.event import TIMER_SPANS
 from duly.records.finding.sorting import NEWEST, SORTS
@@ -64,6 +65,11 @@ _schedule: Mapping[str, Schema] = {
     "target": target,
     **policies,
     "retry": retry,
+    "tags": listed(
+        {"type": "string", "pattern": exactly(TAG.strip("^$"))},
+        maxItems=MOST_TAGS,
+        description="Names by which it is selected; without them, it keeps those that it has",
+    ),
     "enabled": {"type": "boolean"},
 }
 

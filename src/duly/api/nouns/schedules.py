@@ -7,6 +7,7 @@ import msgspec
 
 from duly.api.access.preview_places import PreviewBudget, a_turn
 from duly.api.description import examples
+from duly.api.description.filter_schemas import QUERY_OF_SCHEDULES as FILTERS
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
 from duly.api.description.schema_words import (
     REASON,
@@ -27,8 +28,8 @@ from duly.api.protocol.all_problems import together
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.long_poll import until_ended
-from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
-from duly.api.protocol.query_string import BOOLEANS, name_place, read_boolean, read_whole
+from duly.api.protocol.pages import page_of_history, page_of_these
+from duly.api.protocol.query_string import BOOLEANS, RequestedPage, name_place, read_boolean, read_whole
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.series.pauses import read_until
@@ -37,6 +38,8 @@ from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
 from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
 from duly.records.event import EVENT_JSON, lane_of
+from duly.records.filters import read_filter_of
+from duly.records.finding.schedules import ScheduleFilter
 from duly.records.history import HISTORY_PAGE
 from duly.records.results import Backfilled
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
@@ -108,13 +111,17 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
             "A page of schedules, ordered by name", SCHEDULE_PAGE.struct, examples.page("schedules", examples.SCHEDULE)
         )
     },
-    query={**PAGING_BY_NAME, **COUNTING},
+    query={**FILTERS, **PAGING_BY_NAME, **COUNTING},
 )
 async def list_schedules(ask: ApiRequest) -> ApiResponse:
-    """List schedules."""
-    page = asked_page(ask, name_place)
-    found = await ask.own.schedules.page(tenant=ask.tenant, limit=page.limit, after=page.after)
-    more = {"count": await ask.own.schedules.count(tenant=ask.tenant)} if page.counts else {}
+    """List schedules. All given filters must match."""
+    page = RequestedPage(ask.query, name_place)
+    asked = {field: value for field, value in ask.query.items() if field in FILTERS}
+    which, problems = read_filter_of(ScheduleFilter, asked)
+    if problems := [*page.problems, *problems]:
+        raise Invalid(problems)
+    found = await ask.own.schedules.page(which, tenant=ask.tenant, limit=page.limit, after=page.after)
+    more = {"count": await ask.own.schedules.count(which, tenant=ask.tenant)} if page.counts else {}
     return page_of_these(ask, page, "schedules", found, SCHEDULE_JSON.write, lambda one: one.name, **more)
 
 
@@ -161,6 +168,8 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
 def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
     shown, stored = msgspec.json.decode(msgspec.json.encode(SCHEDULE_JSON.write(there))), editable(there)
     for field, value in changes.items():
+        if field == "tags" and value is None:
+            value = []  # without tags, a schedule keeps those that it has
         inner = stored.get(field) if field in MERGED else None
         if isinstance(inner, dict) and isinstance(value, dict):
             default = {own for own, said in value.items() if said is None and own in shown[field]}

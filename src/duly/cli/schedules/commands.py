@@ -15,6 +15,7 @@ from duly.cli.output import counted, note, print_json, screen
 from duly.cli.pages import how_many, read_cursor, written_cursor
 from duly.cli.schedules import acts, compare, put, stats, why_not
 from duly.cli.schedules.acts import Tenant
+from duly.cli.schedules.filters import ANY_SCHEDULE, FilterOptions
 from duly.cli.schedules.imports import commands as imports
 from duly.cli.schedules.options import NO_BOUNDS, NO_RULE, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import ScheduleContext, one_schedule, preview_table, replanned_table, table
@@ -23,6 +24,7 @@ from duly.decide.series.preview import Preview
 from duly.duly import Duly
 from duly.errors import Misuse
 from duly.records.event import EVENT_JSON
+from duly.records.finding.schedules import ScheduleFilter
 from duly.records.history import ENTRY_JSON
 from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.records.specs import OfSeries
@@ -51,6 +53,7 @@ def register(commands: App) -> None:
 def list_(
     *,
     tenant: Annotated[str | None, Parameter(help="Only in this tenant")] = None,
+    which: FilterOptions = ANY_SCHEDULE,
     limit: Annotated[int | None, how_many(USUAL)] = None,
     after: Annotated[
         str | None, Parameter(help="Next page: the last name of the previous page", metavar="NAME")
@@ -66,21 +69,21 @@ def list_(
     """
     wanted = Wanted(limit, after, check_columns(SCHEDULE_JSON, columns), format, count)
     wanted.check(json=invocation.json)
-    asyncio.run(_list(tenant, wanted, invocation))
+    asyncio.run(_list(tenant, which.filter(), wanted, invocation))
 
 
-async def _list(tenant: str | None, wanted: Wanted, invocation: Invocation) -> None:
+async def _list(tenant: str | None, which: ScheduleFilter, wanted: Wanted, invocation: Invocation) -> None:
     async with invocation.duly_for_looking() as duly:
         if wanted.counts:
-            tell_count(await duly.schedules.count(tenant=tenant), json=invocation.json)
+            tell_count(await duly.schedules.count(which, tenant=tenant), json=invocation.json)
             return
         last = None if wanted.after is None else _cursor(wanted.after, tenant)
         if wanted.format:
-            await export(SCHEDULE_JSON, _pages(duly, tenant, last), wanted)
+            await export(SCHEDULE_JSON, _pages(duly, which, tenant, last), wanted)
             return
         limit = wanted.at_once(USUAL)
-        found = await duly.schedules.list(tenant=tenant, limit=limit, after=last)
-        more = len(found) == limit and await duly.schedules.list(tenant=tenant, limit=1, after=found[-1])
+        found = await duly.schedules.list(which, tenant=tenant, limit=limit, after=last)
+        more = len(found) == limit and await duly.schedules.list(which, tenant=tenant, limit=1, after=found[-1])
         now = await duly.now()
     undeclared = await _undeclared(invocation)
     following = written_cursor(found[-1].tenant, found[-1].name, tenant) if more else None
@@ -97,11 +100,13 @@ async def _list(tenant: str | None, wanted: Wanted, invocation: Invocation) -> N
         note(f"for the next page, add --after {following}")
 
 
-async def _pages(duly: Duly, tenant: str | None, last: Schedule | None) -> AsyncIterator[list[Schedule]]:
+async def _pages(
+    duly: Duly, which: ScheduleFilter, tenant: str | None, last: Schedule | None
+) -> AsyncIterator[list[Schedule]]:
     """All pages, from the one that was asked for."""
     found: list[Schedule] | None = None
     while found is None or len(found) == USUAL:
-        found = await duly.schedules.list(tenant=tenant, limit=USUAL, after=last)
+        found = await duly.schedules.list(which, tenant=tenant, limit=USUAL, after=last)
         yield found
         last = found[-1] if found else last
 

@@ -40,6 +40,10 @@ class ContentOptions:
 
     type: Annotated[str | None, Parameter(help="Event type; it selects the handler")] = None
     payload: Annotated[str | None, Parameter(help="Payload, as JSON", metavar="JSON", allow_leading_hyphen=True)] = None
+    tag: Annotated[
+        list[str] | None, Parameter(help="Name to select it by; may be repeated (default: as it was)", metavar="TAG")
+    ] = None
+    no_tags: Annotated[bool, Parameter(help="Without tags")] = False
     paused: Annotated[bool, Parameter(help="Pause it: it does not fire until resumed")] = False
     enabled: Annotated[bool, Parameter(help="Enable it, also if it was paused before")] = False
 
@@ -48,7 +52,11 @@ class ContentOptions:
             raise Misuse(
                 "--paused and --enabled cannot be used together: give one, or neither to keep the present state"
             )
-        switched = {"enabled": self.enabled} if self.paused or self.enabled else {}
+        switched: dict[str, Any] = {"enabled": self.enabled} if self.paused or self.enabled else {}
+        if self.tag and self.no_tags:
+            raise Misuse("--tag and --no-tags cannot be used together: give one, or neither to keep the tags")
+        if self.tag or self.no_tags:
+            switched["tags"] = self.tag or []
         payload = {} if self.payload is None else {"payload": read_payload(self.payload)}
         return {"type": self.type, **payload, **switched}
 

@@ -216,6 +216,8 @@ def _facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
     yield "type", schedule.type
     yield "tenant", schedule.tenant
     yield "payload", schedule.payload_json
+    if schedule.tags:
+        yield "tags", ", ".join(schedule.tags)
     if schedule.target_json is not None:
         yield "target", schedule.target_json
     if schedule.next_at is not None:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from duly.decide.series.pauses import read_pause
+from duly.decide.tags import tags_problems
 from duly.decide.targets.rates import read_rate
 from duly.errors import Invalid, Problem
 from duly.records.event import TIMER_SPANS, NewEvent
@@ -79,6 +80,13 @@ def pause_body(reason: str | None, until: Any, passed: str | None) -> dict[str, 
     ends = write_instant(asked.until) if isinstance(asked.until, datetime) else asked.until
     told = {"reason": reason, "until": format_duration(ends) if isinstance(ends, timedelta) else ends, "passed": passed}
     return {name: value for name, value in told.items() if value is not None}
+
+
+def listed_tags(tags: Any) -> list[str]:
+    """Tags as JSON; raises Invalid for others."""
+    if problems := tags_problems(tags):
+        raise Invalid(problems)
+    return sorted(set(tags))
 
 
 def preview_body(

@@ -1,7 +1,7 @@
 """``client.schedules``: list, put, pause, trigger, move, skip and backfill schedules."""
 
 import builtins
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, Unpack
 
@@ -12,7 +12,7 @@ from duly.client.protocol.connection import place
 from duly.client.protocol.group import Group, said
 from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
 from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.protocol.writing import instant, instants, moment, pause_body, preview_body
+from duly.client.protocol.writing import instant, instants, listed_tags, moment, pause_body, preview_body
 from duly.decide.checks import name_problems, write_json
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview, never
@@ -21,6 +21,7 @@ from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_JSON, Event
 from duly.records.figures.stats import STATS_JSON, Stats
 from duly.records.finding.counts import Count
+from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.history import Entry
 from duly.records.results import Backfilled, Resumed
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
@@ -71,6 +72,7 @@ class Schedules(Group):
         tenant: str | None = None,
         target: dict[str, Any] | None = None,
         retry: Retry | None = None,
+        tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -79,7 +81,8 @@ class Schedules(Group):
     ) -> Schedule:
         """Create a schedule, or replace the one with this name.
 
-        An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused.
+        An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused;
+        without *tags*, it keeps those that it has.
         With *expected*, raises Stale unless the schedule still has that tag. What is not given, or None, is copied from
         the *template*; later changes of the template change no schedule.
         """
@@ -96,6 +99,7 @@ class Schedules(Group):
             "timezone": timezone,
             "target": target,
             "retry": retry,
+            "tags": None if tags is None else listed_tags(tags),
             "enabled": enabled,
         }
         body = schedule_body(given, policies, partial=template is not None)
@@ -108,23 +112,31 @@ class Schedules(Group):
         return await self._connection.ask("GET", _place(name), reads=SCHEDULE_JSON)
 
     async def list(
-        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+        self,
+        which: ScheduleFilter = EVERY_SCHEDULE,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: Schedule | None = None,
     ) -> builtins.list[Schedule]:
-        """The schedules, in the order of names. For the next page, *after* is the last schedule of this page."""
+        """The schedules that match the filter, in the order of names. For the next page, *after* is the last schedule
+        of this page."""
         self._check(tenant)
-        last = None if after is None else after.name
-        path = place("schedules")
-        return await up_to(limit, self._connection, path, SCHEDULE_PAGE, after=last)
+        last, filters = None if after is None else after.name, which.checked().query()
+        return await up_to(limit, self._connection, place("schedules"), SCHEDULE_PAGE, after=last, filters=filters)
 
-    async def count(self, *, tenant: str | None = None) -> Count:
-        """The number of schedules: exact up to 10,000, then an estimate that says so."""
+    async def count(self, which: ScheduleFilter = EVERY_SCHEDULE, *, tenant: str | None = None) -> Count:
+        """The number of schedules that match the filter: exact up to 10,000, then an estimate that says so."""
         self._check(tenant)
-        return await count_of(self._connection, place("schedules"), SCHEDULE_PAGE)
+        return await count_of(self._connection, place("schedules"), SCHEDULE_PAGE, which.checked().query())
 
-    async def all(self, *, tenant: str | None = None) -> AsyncIterator[Schedule]:
-        """Every schedule, in the order of names."""
+    async def all(
+        self, which: ScheduleFilter = EVERY_SCHEDULE, *, tenant: str | None = None
+    ) -> AsyncIterator[Schedule]:
+        """Every schedule that matches the filter, in the order of names."""
         self._check(tenant)
-        async for page in all_pages(self._connection, place("schedules"), SCHEDULE_PAGE):
+        filters = which.checked().query()
+        async for page in all_pages(self._connection, place("schedules"), SCHEDULE_PAGE, filters):
             for schedule in page.items:
                 yield schedule
 

@@ -8,6 +8,7 @@ from duly.decide.targets.targets import named
 from duly.errors import Invalid, Problem
 from duly.ports import DestinationReader
 from duly.records.event import Event, NewEvent
+from duly.records.schedule import Schedule
 
 Key = tuple[str, str]
 """A tenant, and the name of a target."""
@@ -56,3 +57,10 @@ def target_missing(target: object, tenant: str, where: str = "") -> Problem:
     return Problem(
         f"{where}target.{channel}.target", f"there is no target {name!r:.100} in tenant {tenant!r}: create it first"
     )
+
+
+async def check_target(tx: DestinationReader, schedule: Schedule) -> None:
+    """Raises Invalid unless the schedule's stored target exists."""
+    found = named(schedule.target)
+    if found is not None and await missing(tx, [(schedule.tenant, found[1])]):
+        raise Invalid([target_missing(schedule.target, schedule.tenant)])

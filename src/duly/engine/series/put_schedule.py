@@ -14,9 +14,9 @@ from duly.decide.retry import DEFAULT, Retry, retry_text
 from duly.decide.series.due_head import kept, occurrence_of
 from duly.decide.series.edits import is_owed, put_into_the_past, still_owed, superseded, together
 from duly.decide.series.pauses import with_next
+from duly.decide.tags import tags_problems, tags_text
 from duly.decide.targets.origin import refuse_edit, via_of
-from duly.decide.targets.targets import named
-from duly.engine.destinations.target_references import missing, target_missing
+from duly.engine.destinations.target_references import check_target
 from duly.engine.pauses.resumption import end_pause
 from duly.engine.series.heads import HALTED_BY_PAUSE, plant_next
 from duly.engine.series.holds import SKIP, Overtaken, let_go, lock_head, move_head, pause, reshape, resume, skip_head
@@ -46,6 +46,13 @@ THE_END = datetime(9999, 1, 1, tzinfo=UTC)
 """The latest instant up to which a rule is searched for any occurrence at all."""
 
 
+KEPT = (
+    *("halted", "halt_kind", "paused_since", "paused_until", "pause_reason", "pause_passed"),
+    *("imported_from", "imported_as", "earlier_json", "created", "updated"),
+)
+"""What an edit leaves as it is stored, unless it pauses or resumes the schedule."""
+
+
 class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as a caller describes it, unchecked."""
 
@@ -58,6 +65,7 @@ class ScheduleDraft(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = DEFAULT
     timezone: str | None = None
     policies: Mapping[str, Any] = {}
+    tags: Collection[str] | None = None  # None: unchanged
     enabled: bool | None = None  # None: unchanged
     origin: str | None = None
     expected: str | None = None  # the ETag of the schedule to replace; None: create, or replace any version
@@ -69,8 +77,7 @@ class CheckedDraft(NamedTuple):
 
     schedule: Schedule
     rule: Rule
-    enabled: bool | None
-    expected: str | None
+    draft: ScheduleDraft
 
 
 async def put_schedule(
@@ -107,7 +114,7 @@ async def _put(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedul
 
 
 async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Schedule | None:
-    if asked.expected is not None:
+    if asked.draft.expected is not None:
         name = asked.schedule.name
         raise Stale(
             f"the schedule {name!r} has been deleted since you read it: "
@@ -115,7 +122,7 @@ async def _create(tx: ScheduleTransaction, asked: CheckedDraft, by: str) -> Sche
         )
     now = await tx.now()
     rule = await evaluated(asked.rule.anchored, now)
-    enabled = asked.enabled is not False
+    enabled = asked.draft.enabled is not False
     schedule = msgspec.structs.replace(
         asked.schedule, rule_json=write(rule), enabled=enabled, paused_since=None if enabled else now
     )
@@ -132,7 +139,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
     if not locked or await tx.head_id(known.series) != (head and head.id):
         return None  # the schedule was deleted, or its head claimed, meanwhile
     [stored] = locked
-    check_tag(f"schedule {stored.name!r}", stored.tag, asked.expected)
+    check_tag(f"schedule {stored.name!r}", stored.tag, asked.draft.expected)
     refuse_edit(stored.via, stored.target, asked.schedule.via, f"schedule {stored.name!r:.60}")
     if await end_pause(tx, stored, head) is not None:  # as of its end; what the edit says comes after that
         [stored], head = await tx.schedules([known.id]), await tx.head(known.series)
@@ -144,19 +151,10 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         asked.schedule,
         id=stored.id,
         rule_json=write(rule),
-        enabled=stored.enabled if asked.enabled is None else asked.enabled,
-        halted=stored.halted,
-        halt_kind=stored.halt_kind,
-        paused_since=stored.paused_since,
-        paused_until=stored.paused_until,
-        pause_reason=stored.pause_reason,
-        pause_passed=stored.pause_passed,
+        enabled=stored.enabled if asked.draft.enabled is None else asked.draft.enabled,
+        tags_json=stored.tags_json if asked.draft.tags is None else asked.schedule.tags_json,
         origin=asked.schedule.origin or stored.origin,
-        imported_from=stored.imported_from,
-        imported_as=stored.imported_as,
-        earlier_json=stored.earlier_json,
-        created=stored.created,
-        updated=stored.updated,
+        **{field: getattr(stored, field) for field in KEPT},
     )
     if schedule == stored and stored.halt_kind is not HaltKind.ERROR:
         await _let_go(tx, stored, stored)
@@ -168,9 +166,7 @@ async def _replace(tx: ScheduleTransaction, asked: CheckedDraft, known: Schedule
         schedule = msgspec.structs.replace(
             schedule,
             paused_since=None if schedule.enabled else now,
-            paused_until=None,
-            pause_reason=None,
-            pause_passed=None,
+            **dict.fromkeys(("paused_until", "pause_reason", "pause_passed")),
         )
     first = await evaluated(_first, schedule, now)
     await tx.put_schedule(schedule)
@@ -304,13 +300,6 @@ def _never(schedule: Schedule) -> bool:
         return True
 
 
-async def check_target(tx: ScheduleTransaction, schedule: Schedule) -> None:
-    """Raises Invalid unless the schedule's stored target exists."""
-    found = named(schedule.target)
-    if found is not None and await missing(tx, [(schedule.tenant, found[1])]):
-        raise Invalid([target_missing(schedule.target, schedule.tenant)])
-
-
 async def _check_dependency(tx: ScheduleTransaction, schedule: Schedule) -> None:
     """Raises Invalid unless the schedule that this one depends on exists and does not depend on this one in turn."""
     one = schedule
@@ -330,7 +319,17 @@ async def _check_dependency(tx: ScheduleTransaction, schedule: Schedule) -> None
 
 
 def _changes(old: Schedule, new: Schedule) -> str:
-    names = ("type", "rule_json", "timezone", "policies_json", "payload_json", "target_json", "retry_json", "enabled")
+    names = (
+        "type",
+        "rule_json",
+        "timezone",
+        "policies_json",
+        "payload_json",
+        "target_json",
+        "retry_json",
+        "tags_json",
+        "enabled",
+    )
     changed = [name.removesuffix("_json") for name in names if getattr(old, name) != getattr(new, name)]
     if old.via != new.via:
         changed.append("put by code" if new.via is None else "put over HTTP")
@@ -372,6 +371,7 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
         *name_problems("tenant", draft.tenant),
         *target_problems(draft.target, channels),
         *retry_problems(draft.retry),
+        *(tags_problems(draft.tags) if draft.tags is not None else ()),
         *(written for written in (payload, target) if isinstance(written, Problem)),
     ]
     timezone = _timezone(draft, problems)
@@ -399,10 +399,11 @@ def checked(draft: ScheduleDraft, channels: Collection[str]) -> CheckedDraft:
         payload_json=str(payload),
         target_json=None if draft.target is None else str(target),
         retry_json=retry_text(draft.retry),
+        tags_json=tags_text(draft.tags),
         origin=draft.origin,
         via=draft.via or via_of(channels),
     )
-    return CheckedDraft(schedule, rule, draft.enabled, draft.expected)
+    return CheckedDraft(schedule, rule, draft)
 
 
 def _as_timer(draft: ScheduleDraft) -> Timer:

@@ -7,7 +7,8 @@ import msgspec
 
 from duly.decide.retry import DEFAULT
 from duly.decide.targets.commands import is_command
-from duly.engine.series.put_schedule import ScheduleDraft, check_target, checked, first_of_all, write
+from duly.engine.destinations.target_references import check_target
+from duly.engine.series.put_schedule import ScheduleDraft, checked, first_of_all, write
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Invalid, Problem
 from duly.ports import ScheduleTransaction
@@ -37,6 +38,7 @@ async def check_settings(
         tenant=tenant,
         target=given.get("target"),
         retry=given.get("retry", DEFAULT),
+        tags=given.get("tags"),
         timezone=given.get("timezone"),
         policies={policy: given[policy] for policy in POLICIES if policy in given},
     )

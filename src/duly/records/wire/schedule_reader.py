@@ -7,6 +7,7 @@ import msgspec
 
 from duly.decide.checks import name_problems, retry_problems, target_problems, write_json
 from duly.decide.retry import Retry, parse_retry
+from duly.decide.tags import tags_problems
 from duly.errors import Invalid, Problem
 from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.rules.notation import parse_rule, usual_dst, zone_of, zone_problems
@@ -15,7 +16,7 @@ from duly.rules.policies import SPANS, read_policies
 from duly.rules.recurrence import DEFAULT_ZONE, Rule
 from duly.values.durations import EXAMPLES as A_DURATION
 
-SETTINGS = ("type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "enabled")
+SETTINGS = ("type", "rule", "timezone", "payload", "target", *POLICIES, "retry", "tags", "enabled")
 """The fields of a schedule that a template may set."""
 
 FIELDS = ("name", "tenant", *SETTINGS)
@@ -47,6 +48,7 @@ def read_schedule(
         problems += name_problems(field, given[field]) if field in given else ()
     if not isinstance(given.get("enabled", True), bool):
         problems.append(Problem("enabled", f"must be true or false, not {given['enabled']!r:.50}"))
+    problems += tags_problems(given["tags"]) if "tags" in given else ()
     zone = given.get("timezone") or zone_of(given.get("rule")) or DEFAULT_ZONE
     if found := zone_problems(zone):
         problems += found

@@ -8,9 +8,11 @@ import msgspec
 
 from duly.ports import COUNT_EXAMINED
 from duly.records.finding.counts import MOST_COUNTED, Count, counted
+from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.finding.users import UserSearch
 from duly.records.specs import Compare, Spec
 from duly.stores.filters.index_choice import index_choice
+from duly.stores.filters.schedules import schedules_where
 from duly.stores.filters.users import Condition, users_where
 from duly.stores.filters.waiting import waiting_part
 from duly.stores.finding.pages import PageQueries
@@ -58,21 +60,24 @@ class CountQueries(PageQueries, WaitingQueries):
 
     async def count_users(self, tenant: str | None, which: UserSearch) -> Count:
         where = users_where(tenant, which, self.dialect)
-        [(found,)] = await self._of_users(self.statement("count_users", most=MOST_COUNTED + 1), where)
+        [(found,)] = await self._of_these(self.statement("count_users", most=MOST_COUNTED + 1), where)
         if found <= MOST_COUNTED:
             return counted(found, whole=True, estimate=found)
-        rows = await self._of_users(self.statement("estimate_users", examined=COUNT_EXAMINED), where)
+        rows = await self._of_these(self.statement("estimate_users", examined=COUNT_EXAMINED), where)
         return counted(found, whole=False, estimate=await self._estimate(rows))
 
-    async def _of_users(self, asked: tuple[Query, dict[str, Any]], where: Condition) -> list[Any]:
+    async def _of_these(self, asked: tuple[Query, dict[str, Any]], where: Condition) -> list[Any]:
         (query, values), (sql, more) = asked, where
         return await self.run(Query(query.name, query.sql.replace("{where}", sql), query.reads), values | more)
 
-    async def count_schedules(self, tenant: str | None) -> Count:
-        [(found,)] = await self.ask("count_schedules", tenant=tenant, most=MOST_COUNTED + 1)
+    async def count_schedules(self, tenant: str | None, which: ScheduleFilter = EVERY_SCHEDULE) -> Count:
+        where = schedules_where(which, self.dialect)
+        [(found,)] = await self._of_these(
+            self.statement("count_schedules", tenant=tenant, most=MOST_COUNTED + 1), where
+        )
         if found <= MOST_COUNTED:
             return counted(found, whole=True, estimate=found)
-        rows = await self.ask("estimate_schedules", tenant=tenant)
+        rows = await self._of_these(self.statement("estimate_schedules", tenant=tenant), where)
         return counted(found, whole=False, estimate=await self._estimate(rows))
 
     async def _estimate(self, rows: Sequence[Any]) -> int:

@@ -10,10 +10,13 @@ import msgspec
 from duly.decide.series.due_head import Hold, Reshaped
 from duly.ports import CaughtUp, Dropped, Fired, Freed, Heads, Moved, PauseEnd, Reserved
 from duly.records.event import Event, HoldKind, NewEvent, Status, user_of
+from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.history import Cause
 from duly.records.schedule import Halt, HaltKind, Schedule
 from duly.records.template import Template
 from duly.stores.columns.lists import CARRY, PLANT, PUT_SCHEDULE, PUT_TEMPLATE, REPLAN, RESHAPE
+from duly.stores.filters.schedules import schedules_where
+from duly.stores.queries import Query
 from duly.stores.query_base import FIRST_ID, WITHIN, Columns, QueryBase, each
 
 BATCH_ROWS = 5_000
@@ -21,6 +24,11 @@ BATCH_ROWS = 5_000
 
 
 class ScheduleQueries(QueryBase):
+    dialect: str
+
+    @abstractmethod
+    async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]: ...
+
     # -- schedules
 
     async def schedules(self, ids: Sequence[str]) -> list[Schedule]:
@@ -35,10 +43,19 @@ class ScheduleQueries(QueryBase):
         return self._shown(rows[0]) if rows else None
 
     async def shown_schedules(
-        self, tenant: str | None, *, after: tuple[str, str], limit: int, within: int | None = None
+        self,
+        tenant: str | None,
+        *,
+        after: tuple[str, str],
+        limit: int,
+        within: int | None = None,
+        which: ScheduleFilter = EVERY_SCHEDULE,
     ) -> list[Schedule]:
         bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit, WITHIN: within}
-        return each(self._shown, await self.ask("shown_schedules", tenant=tenant, **bounds))
+        query, parameters = self.statement("shown_schedules", tenant=tenant, **bounds)
+        where, values = schedules_where(which, self.dialect)
+        asked = Query(query.name, query.sql.replace("{where}", where), query.reads)
+        return each(self._shown, await self.run(asked, parameters | values))
 
     # -- templates
 

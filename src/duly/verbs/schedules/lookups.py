@@ -13,6 +13,7 @@ from duly.errors import Invalid, Problem
 from duly.ports import PAGE_BYTES, ListPage, page_of
 from duly.records.figures.stats import Stats
 from duly.records.finding.counts import Count
+from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.history import Entry
 from duly.records.schedule import HaltKind, Schedule
 from duly.rules.policies import PolicyOptions
@@ -32,18 +33,24 @@ class ScheduleLookups(ScheduleGroup):
 
     @reads
     async def list(
-        self, *, tenant: str | None = None, limit: int = 100, after: Schedule | None = None
+        self,
+        which: ScheduleFilter = EVERY_SCHEDULE,
+        *,
+        tenant: str | None = None,
+        limit: int = 100,
+        after: Schedule | None = None,
     ) -> builtins.list[Schedule]:
-        """The schedules, in the order of tenant and name. For the next page, *after* is the last schedule of this
-        page."""
+        """The schedules that match the filter, in the order of tenant and name. For the next page, *after* is the last
+        schedule of this page."""
         check_page(limit)
         last = ("", "") if after is None else (after.tenant, after.name)
-        return await _with_next(await self._store.shown_schedules(tenant, after=last, limit=limit))
+        which = which.checked()
+        return await _with_next(await self._store.shown_schedules(tenant, after=last, limit=limit, which=which))
 
     @reads
-    async def count(self, *, tenant: str | None = None) -> Count:
-        """The number of schedules: exact up to 10,000, then an estimate that says so."""
-        return await self._store.count_schedules(tenant)
+    async def count(self, which: ScheduleFilter = EVERY_SCHEDULE, *, tenant: str | None = None) -> Count:
+        """The number of schedules that match the filter: exact up to 10,000, then an estimate that says so."""
+        return await self._store.count_schedules(tenant, which.checked())
 
     @for_doors
     @reads
@@ -53,12 +60,19 @@ class ScheduleLookups(ScheduleGroup):
 
     @for_doors
     @reads
-    async def page(self, *, tenant: str = "default", limit: int = 100, after: str | None = None) -> ListPage[Schedule]:
+    async def page(
+        self,
+        which: ScheduleFilter = EVERY_SCHEDULE,
+        *,
+        tenant: str = "default",
+        limit: int = 100,
+        after: str | None = None,
+    ) -> ListPage[Schedule]:
         """A page of schedules, in the order of names, limited in bytes as well. For the next page, *after* is the last
         name of this one."""
         check_page(limit)
         last = (tenant, after or "")
-        found = await self._store.shown_schedules(tenant, after=last, limit=limit + 1, within=PAGE_BYTES)
+        found = await self._store.shown_schedules(tenant, after=last, limit=limit + 1, within=PAGE_BYTES, which=which)
         page = page_of(found, limit)
         return page._replace(items=await _with_next(page.items))
 

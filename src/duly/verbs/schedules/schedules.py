@@ -1,6 +1,7 @@
 """The verbs that create, move, skip and delete. Every act on a schedule is atomic and audited."""
 
 import builtins
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any, Unpack
 
@@ -51,6 +52,7 @@ class Schedules(SchedulePauses, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
         tenant: str = "default",
         target: dict[str, Any] | None = None,
         retry: Retry | None = None,
+        tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
         transaction: Any = None,
@@ -59,7 +61,8 @@ class Schedules(SchedulePauses, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
     ) -> Schedule:
         """Create a schedule, or replace the one with this name.
 
-        An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused.
+        An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused;
+        without *tags*, it keeps those that it has.
         With *expected*, raises Stale unless the schedule still has that tag. What is not given, or None, is copied from
         the *template*; later changes of the template change no schedule.
         """
@@ -70,6 +73,7 @@ class Schedules(SchedulePauses, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
             "target": target,
             "retry": retry,
             "timezone": timezone,
+            "tags": tags,
             "enabled": enabled,
         }
         within = self._transaction_of(transaction)

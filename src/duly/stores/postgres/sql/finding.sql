@@ -50,7 +50,7 @@ SELECT count(*) FROM (SELECT 1 FROM duly.users AS u WHERE ({where}) LIMIT :most)
 
 -- name: count_schedules (read)
 SELECT count(*) FROM (
-    SELECT 1 FROM duly.schedules AS s WHERE :tenant::text IS NULL OR s.tenant = :tenant LIMIT :most
+    SELECT 1 FROM duly.schedules AS s WHERE (:tenant::text IS NULL OR s.tenant = :tenant) AND ({where}) LIMIT :most
 ) AS found
 
 -- name: estimate_events (read)
@@ -60,7 +60,7 @@ EXPLAIN (FORMAT JSON) SELECT 1 FROM duly.events AS e WHERE ({where})
 EXPLAIN (FORMAT JSON) SELECT 1 FROM duly.users AS u WHERE ({where})
 
 -- name: estimate_schedules (read)
-EXPLAIN (FORMAT JSON) SELECT 1 FROM duly.schedules AS s WHERE :tenant::text IS NULL OR s.tenant = :tenant
+EXPLAIN (FORMAT JSON) SELECT 1 FROM duly.schedules AS s WHERE (:tenant::text IS NULL OR s.tenant = :tenant) AND ({where})
 
 -- name: is_confined (read)
 SELECT duly.confined()

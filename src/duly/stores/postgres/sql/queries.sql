@@ -566,7 +566,7 @@ SELECT {s.schedule} FROM duly.schedules AS s WHERE tenant = :tenant AND name = :
 
 -- name: shown_schedules (read)
 {shown}
-WHERE (:tenant::text IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant::text, :after_name::text)
+WHERE (:tenant::text IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant::text, :after_name::text) AND ({where})
 ORDER BY s.tenant, s.name LIMIT :limit
 
 -- name: shown_schedule (read)

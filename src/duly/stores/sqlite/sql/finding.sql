@@ -44,7 +44,7 @@ SELECT count(*) FROM (SELECT 1 FROM events AS e WHERE ({where}) LIMIT :most)
 SELECT count(*) FROM (SELECT 1 FROM users AS u WHERE ({where}) LIMIT :most)
 
 -- name: count_schedules (read)
-SELECT count(*) FROM (SELECT 1 FROM schedules AS s WHERE :tenant IS NULL OR s.tenant = :tenant LIMIT :most)
+SELECT count(*) FROM (SELECT 1 FROM schedules AS s WHERE (:tenant IS NULL OR s.tenant = :tenant) AND ({where}) LIMIT :most)
 
 -- name: estimate_events (read)
 -- SQLite keeps no statistics of values: of the newest rows, so many match, and the numbers of the first and the last row
@@ -57,7 +57,7 @@ SELECT total(matches), count(*), (SELECT max(rowid) FROM users) - (SELECT min(ro
 FROM (SELECT ({where}) AS matches FROM users AS u ORDER BY u.id DESC LIMIT :examined)
 
 -- name: estimate_schedules (read)
-SELECT count(*), 1, 1 FROM schedules AS s WHERE :tenant IS NULL OR s.tenant = :tenant
+SELECT count(*), 1, 1 FROM schedules AS s WHERE (:tenant IS NULL OR s.tenant = :tenant) AND ({where})
 
 -- name: is_confined (read)
 -- SQLite has no row-level security.

@@ -380,7 +380,7 @@ SELECT {s.schedule} FROM schedules AS s WHERE tenant = :tenant AND name = :sched
 
 -- name: shown_schedules (read)
 {shown}
-WHERE (:tenant IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant, :after_name)
+WHERE (:tenant IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant, :after_name) AND ({where})
 ORDER BY s.tenant, s.name LIMIT :limit
 
 -- name: shown_schedule (read)

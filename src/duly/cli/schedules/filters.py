@@ -1,0 +1,44 @@
+"""Filters of schedules as options of the command line."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from duly.errors import Invalid
+from duly.records.filters import read_filter_of
+from duly.records.finding.schedules import SCHEDULE_FIELDS, ScheduleFilter
+
+
+def _told(field: str) -> str:
+    return SCHEDULE_FIELDS[field].told
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FilterOptions:
+    """Options that filter schedules; all given ones must match."""
+
+    name_prefix: Annotated[str | None, Parameter(help=_told("name_prefix"), metavar="TEXT")] = None
+    type: Annotated[str | None, Parameter(help=_told("type"))] = None
+    tag: Annotated[list[str] | None, Parameter(help="With this tag; may be repeated", metavar="TAG")] = None
+    enabled: Annotated[
+        bool | None, Parameter(help="Only enabled ones, or with --paused only paused ones", negative="--paused")
+    ] = None
+    halt_kind: Annotated[str | None, Parameter(help=_told("halt_kind"), metavar="ENDED|PAUSED|ERROR")] = None
+    last_status: Annotated[str | None, Parameter(help=_told("last_status"), metavar="STATUS")] = None
+    imported_from: Annotated[str | None, Parameter(help=_told("imported_from"), metavar="SOURCE")] = None
+    timezone: Annotated[str | None, Parameter(help=_told("timezone"), metavar="ZONE")] = None
+
+    def filter(self) -> ScheduleFilter:
+        """The filter of the given options; raises Invalid with every problem."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in SCHEDULE_FIELDS}
+        which, problems = read_filter_of(
+            ScheduleFilter, {name: value for name, value in given.items() if value not in (None, [])}
+        )
+        if problems:
+            raise Invalid([problem._replace(path=problem.path.replace("_", "-")) for problem in problems])
+        return which
+
+
+ANY_SCHEDULE = FilterOptions()
