@@ -99,8 +99,14 @@ from duly.records.event import (
 from duly.records.filters import (
     EventFilter as EventFilter,
 )
+from duly.records.finding.acts import (
+    ActedOn as ActedOn,
+)
 from duly.records.finding.counts import (
     Count as Count,
+)
+from duly.records.finding.schedules import (
+    ScheduleFilter as ScheduleFilter,
 )
 from duly.records.results import (
     CancelResult as CancelResult,

@@ -20,6 +20,7 @@ from duly.records.event import Event, Timer, TimerOptions
 from duly.records.figures.forecast import Forecast
 from duly.records.figures.stats import Stats
 from duly.records.filters import EventFilter
+from duly.records.finding.acts import ActedOn
 from duly.records.finding.counts import Count
 from duly.records.finding.schedules import ScheduleFilter
 from duly.records.finding.search import SearchResult
@@ -49,6 +50,7 @@ from duly.records.workers.worker import LaneInfo, WorkerInfo
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.signals import PassEnded
+from duly.verbs.schedules.bulk import Progress
 from duly.verbs.users.bulk_import import ImportObserver, Lines
 
 T = TypeVar("T")
@@ -69,6 +71,19 @@ class Asynchronous(Protocol):
         """A wrapper of a caller's synchronous connection, in which Duly can run its statements."""
 
 class _Events:
+    def cancel_all(
+        self,
+        which: EventFilter | Spec,
+        *,
+        reason: str | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Callable[[ActedOn], object] | None = None,
+    ) -> ActedOn:
+        """Cancel the waiting and running events that match, the newest first, like ``cancel``: what runs is asked to
+        stop, and schedules go on with their next occurrences."""
     def get(self, id: str, *, tenant: str | None = None) -> Event:
         """The event with this id or key."""
     def by_key(self, key: str, *, tenant: str = "default") -> Event:
@@ -184,8 +199,6 @@ class _Schedules:
         self, name: str, *, tenant: str = "default", passed: str | None = None, transaction: Any = None, by: str = "api"
     ) -> Resumed:
         """Resume a schedule."""
-    def why_not(self, name: str, at: datetime | str, *, tenant: str = "default") -> WhyNot:
-        """Why a schedule did not run at an instant: the one cause; or that it ran, or when it will."""
     def trigger(
         self,
         name: str,
@@ -212,6 +225,45 @@ class _Schedules:
     ) -> Backfilled:
         """Fire the occurrences from *start* until *end* (excluded) now, the oldest first; `event.scheduled` is the
         instant of each occurrence."""
+    def pause_all(
+        self,
+        which: ScheduleFilter,
+        *,
+        reason: str | None = None,
+        until: datetime | timedelta | float | str | None = None,
+        passed: str | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Progress | None = None,
+    ) -> ActedOn:
+        """Pause the enabled schedules that match the filter, like ``pause``."""
+    def resume_all(
+        self,
+        which: ScheduleFilter,
+        *,
+        passed: str | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Progress | None = None,
+    ) -> ActedOn:
+        """Resume the paused schedules that match the filter, like ``resume``; the rest is as with ``pause_all``."""
+    def trigger_all(
+        self,
+        which: ScheduleFilter,
+        *,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Progress | None = None,
+    ) -> ActedOn:
+        """Fire the schedules that match the filter now, like ``trigger``; the rest is as with ``pause_all``."""
+    def why_not(self, name: str, at: datetime | str, *, tenant: str = "default") -> WhyNot:
+        """Why a schedule did not run at an instant: the one cause; or that it ran, or when it will."""
     def put(
         self,
         name: str,
@@ -485,6 +537,43 @@ class _ClientEvents(_Events):
         like ``replay_all``."""
 
 class _ClientSchedules(_Schedules):
+    def pause_all(
+        self,
+        which: ScheduleFilter,
+        *,
+        reason: str | None = None,
+        until: datetime | timedelta | float | str | None = None,
+        passed: str | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Callable[[ActedOn], object] | None = None,
+    ) -> ActedOn:
+        """Pause the enabled schedules that match the filter, like ``pause``."""
+    def resume_all(
+        self,
+        which: ScheduleFilter,
+        *,
+        passed: str | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Callable[[ActedOn], object] | None = None,
+    ) -> ActedOn:
+        """Resume the paused schedules that match the filter, like ``resume``; the rest is as with ``pause_all``."""
+    def trigger_all(
+        self,
+        which: ScheduleFilter,
+        *,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Callable[[ActedOn], object] | None = None,
+    ) -> ActedOn:
+        """Fire the schedules that match the filter now, like ``trigger``; the rest is as with ``pause_all``."""
     def put(
         self,
         name: str,

@@ -27,6 +27,8 @@ ANSWERS: Mapping[str, tuple[str, str]] = {  # what the command must print, and t
     "Why did nightly not run last night?": ("paused: the schedule was paused by grace", '"by":"grace"'),
     "Who paused nightly, and why?": ("the bank is closed", "the bank is closed"),
     "When does the pause of weekly end?": ("paused until", '"paused_until":"2'),
+    "Which nightly jobs are paused?": ("nightly", '"name":"nightly"'),
+    "What would a pause of the nightly jobs stop?": ("would pause 1 schedule (", '"count":{"value":1,"exact":true}'),
     "Why did Ada not get her greeting?": ("the mailbox is full", "the mailbox is full"),
     "What is this webhook-id that a receiver has logged?": ("import-7", '"name":"import-7"'),
     "Who is called Ada?": ("Lovelace", '"last_name":"Lovelace"'),
@@ -67,7 +69,7 @@ async def prepare(url: str) -> dict[str, str]:
             key="bob", first_name="Bob", **person | {"last_name": "King", "date_of_birth": "1990-07-01"}
         )
         await app.schedules.put("hourly", cron("0 * * * *"), "report")
-        await app.schedules.put("nightly", cron("0 2 * * *"), "booking")
+        await app.schedules.put("nightly", cron("0 2 * * *"), "booking", tags=["nightly"])
         nightly = await app.schedules.pause("nightly", by="grace", reason="the bank is closed")
         await app.schedules.put("weekly", cron("0 3 * * MON"), "report")
         await app.schedules.pause("weekly", until="30d", by="grace", reason="a migration")
@@ -83,7 +85,7 @@ async def prepare(url: str) -> dict[str, str]:
                 clock.advance(timedelta(minutes=30))
         await app.schedules.delete("hourly")
         clock.set(NOW)
-        await app.schedules.put("hourly", cron("0 * * * *"), "report")
+        await app.schedules.put("hourly", cron("0 * * * *"), "report", tags=["batch"])
         await app.at(NOW + timedelta(days=1), "reminder", {"invoice": "six"}, key="invoice-6")
         await app.cancel("invoice-6")
         await app.events.replay("invoice-6", payload={"invoice": 6})

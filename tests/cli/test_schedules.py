@@ -543,3 +543,57 @@ def test_a_zone_that_is_seldom_meant_is_taken_and_warned_of(lite: Shell) -> None
     told = schedules(lite, "put", "daily", *DAILY, "--timezone", "EST")
     assert "warning: EST is an abbreviation and stands for UTC-5 all year, without summer time" in told
     assert "warning" not in schedules(lite, "put", "daily", *DAILY, "--timezone", "UTC")
+
+
+# -- by filters
+
+
+def test_schedules_are_tagged_listed_and_acted_on_by_filters(on: Shell) -> None:
+    for name in ("one", "two"):
+        schedules(on, "put", name, *DAILY, "--tag", "nightly", "--tag", "etl")
+    schedules(on, "put", "other", *DAILY)
+    assert shown(on, "one")["tags"] == ["etl", "nightly"]
+    assert "etl, nightly" in schedules(on, "show", "one")
+    listed = json.loads(schedules(on, "list", "--tag", "nightly", "--json"))["schedules"]
+    assert [one["name"] for one in listed] == ["one", "two"]
+    told = schedules(on, "pause", "--tag", "nightly", "--dry-run")
+    assert told.splitlines()[-1] == "would pause 2 schedules (a dry run: nothing was changed)"
+    assert re.search(r"report +enabled +2", told)
+    json_told = json.loads(schedules(on, "pause", "--tag", "nightly", "--dry-run", "--json"))
+    assert (json_told["dry_run"], json_told["would"]) == (True, {"value": 2, "exact": True})
+    refused = on("schedules", "pause", "--tag", "nightly")
+    assert (refused.code, "add --yes" in refused.err) == (2, True)
+    done = schedules(on, "pause", "--tag", "nightly", "--until", "2h", "--reason", "migration", "--yes")
+    assert done.splitlines()[-1] == "paused 2 schedules"
+    assert shown(on, "two")["pause_reason"] == "migration"
+    assert [one["name"] for one in json.loads(schedules(on, "list", "--paused", "--json"))["schedules"]] == [
+        "one",
+        "two",
+    ]
+    assert schedules(on, "resume", "--all", "--yes").splitlines()[-1] == "resumed 2 schedules"
+    assert schedules(on, "trigger", "--name-prefix", "o", "--yes").splitlines()[-1] == "triggered 2 schedules"
+    for wrong in (
+        ("pause",),
+        ("pause", "one", "--tag", "nightly"),
+        ("trigger", "--tag", "x", "--payload", "1", "--yes"),
+    ):
+        assert on("schedules", *wrong).code == 2, wrong
+    assert "--name-prefix" in schedules(on, "list", "--help")
+    cleared = schedules(on, "put", "one", *DAILY, "--no-tags")
+    assert cleared.startswith("changed one")
+    assert shown(on, "one")["tags"] == []
+
+
+def test_events_are_cancelled_by_filters(on: Shell) -> None:
+    for _ in range(2):
+        assert on("at", "+1h", "--type", "letter").code == 0
+    assert on("at", "+1h", "--type", "parcel").code == 0
+    told = on("events", "cancel", "--type", "letter", "--dry-run")
+    assert told.out.splitlines()[-1] == "would cancel 2 events (a dry run: nothing was changed)"
+    done = on("events", "cancel", "--type", "letter", "--reason", "a wrong price", "--yes")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "cancelled 2 events")
+    assert on("events", "cancel").code == 2
+    assert on("events", "cancel", "some-key", "--type", "letter").code == 2
+    none = on("events", "cancel", "--type", "letter", "--yes")
+    assert (none.code, "no events match" in none.err) == (0, True)
+    assert on("events", "cancel", "--all", "--yes", "--json").json == {"cancelled": 1, "left_alone": 0}

@@ -14,6 +14,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.engine import events
 
 from duly import Duly, Event, Rejected, cron, webhook
+from duly.api.nouns import acts
 from duly.api.nouns.dead_letter_batches import same
 from duly.api.protocol.query_string import PAGING
 from duly.records.finding.cursors import write_cursor
@@ -139,7 +140,7 @@ def _aim(case: Any, known: Known) -> None:
     if _is_good(case, ParameterLocation.BODY) and isinstance(case.body, dict):
         case.body = _aimed(case.body, {"tenant": "default", **(case.path_parameters or {})})
         if case.body.get("cursor") is not None:
-            case.body["cursor"] = _cursor(case.body, "rate" if case.operation.path.endswith("/replay") else "reason")
+            case.body["cursor"] = _cursor(case.body, case.operation.path)
 
 
 def _aimed_query(query: dict[str, Any], path: str) -> dict[str, Any]:
@@ -177,8 +178,13 @@ def _aimed(body: dict[str, Any], own: dict[str, str]) -> dict[str, Any]:
     return aimed
 
 
-def _cursor(body: dict[str, Any], beside: str) -> str:
-    """What a request for dead letters would have been answered, had there been too many for one. What it can say
-    *beside* which ones and how many depends on what it does to them."""
+def _cursor(body: dict[str, Any], path: str) -> str:
+    """What a request for all that match would have been answered, had there been too many for one. What one for dead
+    letters can say *beside* which ones and how many depends on what it does to them."""
+    if path.startswith("/v1/schedules/"):
+        return write_cursor(acts.same(body), "daily")
+    if path.endswith("/cancel"):
+        return write_cursor(acts.same(body), NO_ID)
+    beside = "rate" if path.endswith("/replay") else "reason"
     said = {field: as_whole(body.get(field)) for field in ("filter", beside, "limit")}
     return write_cursor(same(said), msgspec.json.encode(Place(datetime.now(UTC))).decode())

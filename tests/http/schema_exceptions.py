@@ -39,7 +39,20 @@ SCHEMA_EXCEPTIONS = (
     SchemaException(
         "until",
         "the end of a pause must be later than now",
-        {"pause_schedule": {"until": LONG_AGO}},
+        {
+            "pause_schedule": {"until": LONG_AGO},
+            "pause_schedules": {"filter": {"type": "x"}, "until": LONG_AGO},
+        },
+    ),
+    SchemaException(
+        "filter",
+        "it may be empty only if everything is meant",
+        {
+            "pause_schedules": {"filter": {}},
+            "resume_schedules": {"filter": {}},
+            "trigger_schedules": {"filter": {}},
+            "cancel_events": {"filter": {"stuck": False}},
+        },
     ),
     SchemaException(
         "jitter",

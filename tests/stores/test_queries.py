@@ -47,7 +47,11 @@ def test_no_query_has_an_unexpanded_fragment(dialect: str) -> None:
         "list_users",
         "list_users_of",
         "lanes_of",
+        "event_kinds",
         "shown_schedules",
+        "walk_schedules",
+        "free_schedules",
+        "schedule_kinds",
         "count_schedules",
         "estimate_schedules",
     }

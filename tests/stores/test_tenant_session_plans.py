@@ -70,6 +70,9 @@ INDEXES = {
     "schedule_named": {"schedules_tenant_name_key"},
     "shown_schedule": {"schedules_tenant_name_key", "events_head", "events_series"},
     "shown_schedules": {"schedules_tenant_name_key", "events_head", "events_series"},
+    "walk_schedules": {"schedules_tenant_name_key", "events_head"},
+    "free_heads": {"events_head"},
+    "cancel_found": {"events_pkey"},
     "delete_schedule": {"schedules_pkey"},
     "head": {"events_head"},
     "head_id": {"events_head"},
@@ -114,7 +117,8 @@ def tenant_session(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 def explained(connection: psycopg.Connection[Any], query: Query) -> Any:
     """The plan for any values. (Whether it is allowed is looked at as well.)"""
-    alias = "u" if "duly.users AS u" in query.sql else "e"
+    aliases = {"duly.users AS u": "u", "FROM duly.schedules AS s": "s"}
+    alias = next((alias for table, alias in aliases.items() if table in query.sql), "e")
     text = query.sql.removeprefix("EXPLAIN (FORMAT JSON) ")
     for word, written in {"where": f"{alias}.tenant = :tenant", **ASCENDING}.items():
         text = text.replace(f"{{{word}}}", written)

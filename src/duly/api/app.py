@@ -15,6 +15,7 @@ from duly.api.access.auth import Authenticate, Authenticator
 from duly.api.access.preview_places import PreviewPlaces
 from duly.api.description.openapi import described_api
 from duly.api.description.operations import Operation
+from duly.api.nouns import acts as acts  # adds its operations to those of schedules and events
 from duly.api.nouns import (
     event_types,
     events,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from duly.client.protocol.acts import act_on_all
 from duly.client.protocol.connection import place
 from duly.client.protocol.group import Group, said
 from duly.client.protocol.paging import all_pages, count_of, one_page, whole_history
@@ -17,6 +18,7 @@ from duly.errors import Conflict, Invalid, NotFound, Problem
 from duly.ports import Page
 from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, filter_of
+from duly.records.finding.acts import ActedOn
 from duly.records.finding.counts import Count
 from duly.records.finding.sorting import NEWEST, check_sorted
 from duly.records.history import Entry
@@ -223,6 +225,25 @@ class Events(Group):
             if progress is not None:
                 progress(done)
         return done
+
+    async def cancel_all(
+        self,
+        which: EventFilter | Spec,
+        *,
+        reason: str | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        tenant: str | None = None,
+        by: str = "api",
+        progress: Callable[[ActedOn], object] | None = None,
+    ) -> ActedOn:
+        """Cancel the waiting and running events that match, the newest first, like ``cancel``: what runs is asked to
+        stop, and schedules go on with their next occurrences. An empty filter is refused without *everything*. With
+        *dry_run*, nothing changes: the result has how many it would be, and of which kinds. Some thousand are cancelled
+        in each request; after each, *progress* is called with the result so far."""
+        refuse_name(by)
+        body = said(filter=self._filter(which, tenant).body(), reason=reason, everything=everything)
+        return await act_on_all(self._connection, place("events", "cancel"), body, dry_run=dry_run, tell=progress)
 
     # -- internal
 

@@ -76,6 +76,7 @@ from duly.ports.series import (
     ScheduleTransaction,
     SeriesTransaction,
     SlotPort,
+    WalkedSchedule,
 )
 from duly.ports.store import EveryPort, Store, StoreTransaction, WorkerStore, WorkerTransaction
 from duly.ports.targets import (
@@ -214,6 +215,7 @@ __all__ = [
     "UserTransaction",
     "Violation",
     "Waker",
+    "WalkedSchedule",
     "WorkerStore",
     "WorkerTransaction",
     "answer_listener",

@@ -9,6 +9,7 @@ from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.series import SeriesTransaction
 from duly.ports.workers import PresencePort
 from duly.records.event import Event, NewEvent
+from duly.records.finding.acts import ActKind
 from duly.records.finding.counts import Count
 from duly.records.finding.search import SearchResult, Wanted
 from duly.records.finding.sorting import DuePlace
@@ -69,6 +70,13 @@ class EventPort(Protocol):
     async def change(self, event: Event, act: str, by: str, detail: str | None = None) -> None:
         """Writes a locked event that a person has changed, with its history row."""
 
+    async def unlocked(self, ids: Sequence[str]) -> set[str]:
+        """Locks those of the events that nobody else has locked; returns their ids."""
+
+    async def cancel_found(self, events: Sequence[Event], by: str, reason: str | None) -> set[str]:
+        """Cancels those of the events that wait, have not changed since they were found, and are locked by nobody else;
+        except heads and events for whose end others wait. Returns the ids of the cancelled events."""
+
     async def request_stop(self, id: str, by: str, detail: str | None) -> None:
         """Asks a running event to stop, with a history row."""
 
@@ -97,6 +105,9 @@ class EventFinder(Protocol):
     async def count_events(self, spec: Spec) -> Count:
         """How many events satisfy the spec: exact if they are at most MOST_COUNTED, and if no more than COUNT_EXAMINED
         had to be examined for that."""
+
+    async def event_kinds(self, spec: Spec, *, most: int) -> list[ActKind]:
+        """The most frequent kinds among the newest MOST_COUNTED events that satisfy the spec, at most *most*."""
 
 
 class SearchPort(Protocol):

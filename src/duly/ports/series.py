@@ -11,6 +11,7 @@ from duly.ports.figures.stats import StatsPort
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
 from duly.records.event import Event, HoldKind, NewEvent
+from duly.records.finding.acts import ActKind
 from duly.records.finding.counts import Count
 from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.history import Cause, Entry
@@ -82,6 +83,15 @@ class PauseEnd(NamedTuple):
 
     id: str
     ends_in: timedelta
+
+
+class WalkedSchedule(NamedTuple):
+    """A schedule as a walk finds it, and the id of its head, if it has one."""
+
+    id: str
+    tenant: str
+    name: str
+    head_id: str | None
 
 
 class HeadPort(Creations, Notes, Protocol):
@@ -209,6 +219,20 @@ class SchedulePort(StoredSchedulePort, Protocol):
 
     async def count_schedules(self, tenant: str | None, which: ScheduleFilter = EVERY_SCHEDULE) -> Count:
         """The number of schedules that match the filter: exact if they are at most MOST_COUNTED."""
+
+    async def schedule_kinds(self, tenant: str | None, which: ScheduleFilter, *, most: int) -> list[ActKind]:
+        """The most frequent kinds among the first MOST_COUNTED schedules that match the filter, at most *most*."""
+
+    async def walk_schedules(
+        self, tenant: str | None, which: ScheduleFilter, *, after: tuple[str, str], limit: int
+    ) -> list[WalkedSchedule]:
+        """Schedules that match the filter, ordered by tenant and name, after the pair *after*. They are not locked."""
+
+    async def free_heads(self, series: Sequence[str]) -> list[Event]:
+        """The heads of series that nobody else has locked, locked until the transaction ends."""
+
+    async def free_schedules(self, ids: Sequence[str], which: ScheduleFilter) -> list[Schedule]:
+        """Those of the schedules that nobody else has locked and that match the filter, locked."""
 
     async def halted(self, kind: HaltKind, *, limit: int) -> list[Schedule]:
         """Schedules that have no next event for a reason of this kind, in the order of tenant and name."""

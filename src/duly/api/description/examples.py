@@ -253,6 +253,25 @@ REPLAYED: dict[str, Any] = {
     "last_ready_at": "2026-11-16T12:00:05Z",
     "left_alone": 0,
     "next_cursor": None,
+    "dry_run": False,
+    "would": None,
+    "kinds": [],
+}
+DISCARDED: dict[str, Any] = {
+    "discarded": 12,
+    "left_alone": 0,
+    "next_cursor": None,
+    "dry_run": False,
+    "would": None,
+    "kinds": [],
+}
+ACTED_ON: dict[str, Any] = {
+    "done": 0,
+    "left_alone": 0,
+    "dry_run": True,
+    "would": {"value": 12, "exact": True},
+    "kinds": [{"tenant": "default", "type": "report.weekly", "state": "enabled", "many": 12}],
+    "next_cursor": None,
 }
 
 DEAD_LETTERS: dict[str, Any] = {

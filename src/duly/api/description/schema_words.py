@@ -161,6 +161,7 @@ instant_or_span: Schema = {
     "anyOf": [given_instant, delay, _seconds(SpanOption(timedelta(), MAX_DELAY, ""))],
     "description": "An instant, or the time from now until then, as a duration or in seconds; later than now",
 }
+BOOLEAN: Schema = {"type": "boolean"}
 a_date: Schema = {"type": "string", "format": "date"}
 uuid: Schema = {"type": "string", "format": "uuid"}
 anything: Schema = {"description": "Any JSON, at most 1 MB and 100 levels deep"}

@@ -181,7 +181,10 @@ def _or_refused(schema: str) -> Schema:
 SCHEMAS: Mapping[str, Schema] = {
     "Timer": taken({**_timer, "key": maybe(name("key"))}, "type", oneOf=_ONE_OF_THEM),
     "Timers": taken({"timers": listed(_or_refused("Timer"), minItems=1, maxItems=MOST_BULK)}, "timers"),
-    "Filter": taken(filter_schemas.BODY, description="Filter of dead letters; all given fields must match"),
+    "Filter": taken(filter_schemas.BODY, description="Filter of events; all given fields must match"),
+    "ScheduleFilter": taken(
+        filter_schemas.BODY_OF_SCHEDULES, description="Filter of schedules; all given fields must match"
+    ),
     "Replay": taken(
         {"filter": ref("Filter"), **each_maybe({"rate": rate, "limit": whole(1), "cursor": given_cursor})}, "filter"
     ),

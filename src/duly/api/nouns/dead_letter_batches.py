@@ -1,6 +1,7 @@
 """Replays and discards dead letters in batches: a request is one transaction, on which others wait, so each takes only
 some thousand."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,10 @@ from duly.api.protocol.request import ApiRequest
 from duly.decide.checks import is_id
 from duly.decide.lifecycle import LONGEST_WAIT
 from duly.errors import Invalid, Problem
+from duly.records.event import Status
 from duly.records.filters import EventFilter
+from duly.records.finding.acts import ActKind
+from duly.records.finding.counts import Count
 from duly.records.finding.cursors import read_cursor, write_cursor
 from duly.verbs.events.dead_letters import Extent, Place
 from duly.verbs.events.events import check_limit
@@ -29,14 +33,33 @@ async def replay_some(ask: ApiRequest, which: EventFilter, said: Mapping[str, An
     done, rest = await ask.own.events.replay_batch(
         which, _extent(said), tenant=ask.tenant, rate=said["rate"], by=ask.by
     )
-    return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest)}
+    return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest), **NO_DRY_RUN}
 
 
 async def discard_some(ask: ApiRequest, which: EventFilter, said: Mapping[str, Any]) -> dict[str, Any]:
     done, rest = await ask.own.events.discard_batch(
         which, _extent(said), tenant=ask.tenant, reason=said["reason"], by=ask.by
     )
-    return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest)}
+    return {**msgspec.to_builtins(done), "next_cursor": _written(said, rest), **NO_DRY_RUN}
+
+
+NO_DRY_RUN: Mapping[str, Any] = {"dry_run": False, "would": None, "kinds": ()}
+
+
+async def would_act(ask: ApiRequest, which: EventFilter, said: Mapping[str, Any], none: Any) -> dict[str, Any]:
+    """The answer of a dry run: how many dead letters match, and their kinds. *none*: the result of doing nothing."""
+    found = await ask.own.events.dead_letters(which, tenant=ask.tenant)
+    many = found.events if said["limit"] is None else min(found.events, said["limit"])
+    kinds = Counter[tuple[str, str]]()
+    for kind in found.kinds:
+        kinds[kind.tenant, kind.type] += kind.events
+    return {
+        **msgspec.to_builtins(none),
+        "next_cursor": None,
+        "dry_run": True,
+        "would": Count(many, exact=True),
+        "kinds": [ActKind(tenant, type, Status.FAILED, number) for (tenant, type), number in kinds.most_common()],
+    }
 
 
 def _extent(said: Mapping[str, Any]) -> Extent:

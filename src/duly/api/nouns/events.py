@@ -8,13 +8,13 @@ import msgspec
 from duly.api.description import examples
 from duly.api.description.filter_schemas import QUERY as FILTERS
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
-from duly.api.description.schema_words import REASON, anything, given_instant, ref, taken
+from duly.api.description.schema_words import REASON, anything, choice, given_instant, ref, taken
 from duly.api.description.schemas import PAGING, SORTED
-from duly.api.nouns.dead_letter_batches import discard_some, replay_some
+from duly.api.nouns.dead_letter_batches import discard_some, replay_some, would_act
 from duly.api.protocol.all_problems import gathered, together
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.pages import page_of, page_of_history, where_next
-from duly.api.protocol.query_string import RequestedPage, due_place, id_place
+from duly.api.protocol.query_string import BOOLEANS, RequestedPage, due_place, id_place, read_boolean
 from duly.api.protocol.request import ApiRequest, ApiResponse
 from duly.decide.checks import MOST_LISTED
 from duly.decide.targets.rates import read_rate
@@ -25,7 +25,7 @@ from duly.records.event import EVENT_JSON, EVENT_PAGE, Event
 from duly.records.filters import EventFilter, read_filter
 from duly.records.finding.sorting import NEWEST
 from duly.records.history import ENTRY_JSON, HISTORY_PAGE, Entry
-from duly.records.results import CancelResult, DeadLetters
+from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Spec
 from duly.records.wire.answers import DISCARDED, EVENT_WITH_HISTORY, REPLAYED
 from duly.values.instants import read_instant
@@ -44,6 +44,7 @@ CANCELLED = {
         {**examples.EVENT, "status": "PROCESSING", "stop_requested_at": "2026-12-01T09:00:02Z"},
     ),
 }
+DRY_RUN = {"dry_run": choice(*BOOLEANS)}
 IN_FILTER = {"schedule": "filter.schedule"}
 """Names of fields that differ between the verbs and a body with a filter."""
 
@@ -256,8 +257,8 @@ async def discard_event(ask: ApiRequest) -> ApiResponse:
 # -- batches of dead letters
 
 
-async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilter, dict[str, Any]]:
-    """The filter in the body, and the other fields; raises Invalid with every problem."""
+async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilter, dict[str, Any], bool]:
+    """The filter in the body, the other fields, and whether it is a dry run; raises Invalid with every problem."""
     said, problems = look_at_fields(ask.body, kinds, "filter")
     which, wrong = read_filter({} if said["filter"] is None else said["filter"], "filter.")
     problems += wrong
@@ -266,10 +267,13 @@ async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilte
             read_rate(said["rate"])
     if said["limit"] is not None and said["limit"] < 1:
         problems.append(Problem("limit", f"must be a whole number, at least 1, not {said['limit']!r:.50}"))
+    dry_run = read_boolean("dry_run", ask.query.get("dry_run", "false"))
+    if isinstance(dry_run, Problem):
+        problems.append(dry_run)
     if problems:
         with together(problems, IN_FILTER):
             await ask.own.events.page(which, tenant=ask.tenant, limit=1)  # raises if the schedule does not exist
-    return which, said
+    return which, said, dry_run is True
 
 
 @operations.add(
@@ -277,32 +281,40 @@ async def _which(ask: ApiRequest, kinds: Mapping[str, Kind]) -> tuple[EventFilte
     "/v1/events/replay",
     {200: DescribedResponse("How many", REPLAYED, examples.REPLAYED)},
     takes=RequestBody(ref("Replay"), {"filter": {"type": "invoice.overdue"}, "rate": "50/s"}),
+    query=DRY_RUN,
 )
 async def replay_events(ask: ApiRequest) -> ApiResponse:
     """Replay all dead letters that match a filter, the oldest first.
 
-    With a `rate`, they become ready one after the other at that rate. An empty filter means all of them. A request
-    replays 10,000 at most: if there is a `next_cursor`, repeat the request with it as `cursor` for the rest.
+    With a `rate`, they become ready one after the other at that rate. An empty filter means all of them.
+    With `dry_run=true`, nothing changes: the answer has how many it would be, and of which kinds. A request replays
+    10,000 at most: if there is a `next_cursor`, repeat the request with it as `cursor` for the rest.
     """
-    which, said = await _which(ask, {"filter": dict, "rate": str, "limit": int, "cursor": str})
+    which, said, dry_run = await _which(ask, {"filter": dict, "rate": str, "limit": int, "cursor": str})
     with together((), IN_FILTER):
+        if dry_run:
+            return ApiResponse(await would_act(ask, which, said, Replayed()))
         return ApiResponse(await replay_some(ask, which, said))
 
 
 @operations.add(
     "POST",
     "/v1/events/discard",
-    {200: DescribedResponse("How many", DISCARDED, {"discarded": 12, "left_alone": 0, "next_cursor": None})},
+    {200: DescribedResponse("How many", DISCARDED, examples.DISCARDED)},
     takes=RequestBody(ref("Discard"), {"filter": {"due_to": "2026-01-01T00:00:00Z"}, "reason": "too old"}),
+    query=DRY_RUN,
 )
 async def discard_events(ask: ApiRequest) -> ApiResponse:
     """Discard all dead letters that match a filter, the oldest first.
 
-    An empty filter means all of them. A request discards 10,000 at most: if there is a `next_cursor`, repeat the
+    An empty filter means all of them. With `dry_run=true`, nothing changes. A request discards 10,000 at most: if
+    there is a `next_cursor`, repeat the
     request with it as `cursor` for the rest.
     """
-    which, said = await _which(ask, {"filter": dict, "reason": str, "limit": int, "cursor": str})
+    which, said, dry_run = await _which(ask, {"filter": dict, "reason": str, "limit": int, "cursor": str})
     with together((), IN_FILTER):
+        if dry_run:
+            return ApiResponse(await would_act(ask, which, said, Discarded()))
         return ApiResponse(await discard_some(ask, which, said))
 
 

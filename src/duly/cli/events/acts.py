@@ -2,20 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from duly.cli.batch import Reason
+from duly.cli.events.filters import ANY_OPEN_EVENT, OpenEventFilters
 from duly.cli.events.views import acted
 from duly.cli.exit_codes import DONE, FAILED
 from duly.cli.instants import resolve
 from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.lists.acts import Progress, Words, act_on_all
 from duly.cli.names import DEFAULT_TENANT, is_id
 from duly.cli.output import print_json, screen, tell_error
 from duly.duly import Duly
 from duly.errors import Conflict, DulyError, Misuse, NotFound
 from duly.records.event import EVENT_JSON, Event
+from duly.records.finding.acts import ActedOn
 from duly.records.results import CancelResult
 
 Act = Callable[[str], Awaitable[Event]]
@@ -27,12 +31,12 @@ Tenant = Annotated[str | None, Parameter(help="Only in this tenant")]
 
 
 def register(app: App) -> None:
-    app.command(cancel)
+    app.command(cancel_events, name="cancel")
     app.command(reschedule)
 
 
 def register_shortcut(commands: App) -> None:
-    """``duly cancel``, which is ``duly events cancel``."""
+    """``duly cancel``, which is ``duly events cancel`` without filters."""
     commands.command(cancel)
 
 
@@ -41,6 +45,36 @@ def cancel(*ids: KeyOrId, tenant: Tenant = None, reason: Reason = None, invocati
     if not ids:
         raise Misuse(GIVE_IDS)
     return asyncio.run(_cancel(ids, tenant, reason, invocation))
+
+
+def cancel_events(
+    *ids: KeyOrId,
+    which: OpenEventFilters = ANY_OPEN_EVENT,
+    all: Annotated[bool, Parameter(help="Instead of ids: all open events, or those that match the filters")] = False,
+    dry_run: Annotated[bool, Parameter(help="With filters: show how many of each kind, and change nothing")] = False,
+    yes: Annotated[bool, Parameter(help="With filters: do not ask for confirmation")] = False,
+    reason: Reason = None,
+    invocation: Hidden,
+) -> int:
+    """Cancel events: they will not fire. What runs is asked to stop. A schedule goes on with its next.
+
+    duly events cancel --type newsletter --dry-run
+    """
+    filtered = replace(which, tenant=None) != ANY_OPEN_EVENT
+    if ids and not (filtered or all or dry_run or yes):
+        return cancel(*ids, tenant=which.tenant, reason=reason, invocation=invocation)
+    if ids:
+        raise Misuse("give either ids or keys, or filters and --all, --dry-run and --yes, not both")
+    if not filtered and not all:
+        raise Misuse(f"{GIVE_IDS}; or filters such as --type, or --all")
+
+    async def deed(duly: Duly, rehearses: bool, tell: Progress) -> ActedOn:
+        return await duly.events.cancel_all(
+            await which.filter(duly), reason=reason, everything=all, dry_run=rehearses, tenant=which.tenant,
+            by=person(), progress=tell,
+        )  # fmt: skip
+
+    return act_on_all(deed, Words("cancel", "cancelled", "events"), dry_run=dry_run, yes=yes, invocation=invocation)
 
 
 async def _cancel(ids: tuple[str, ...], tenant: str | None, reason: str | None, invocation: Invocation) -> int:

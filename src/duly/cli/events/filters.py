@@ -49,6 +49,7 @@ HINTS = {
 }
 """How to write a value, where the description of a field does not say."""
 
+NOT_OF_OPEN_EVENTS = ("failed_from", "failed_to", "late_by", "stuck")
 NOT_OF_DEAD_LETTERS = ("status", "late_by", "stuck")
 
 _FIELD_NAME = re.compile(r"`(\w+)`")
@@ -111,6 +112,11 @@ class DeadLetterFilters(TenantFilter):
     """Options that filter dead letters; all given ones must match."""
 
 
+@options(*(field for field in FIELDS if field not in NOT_OF_OPEN_EVENTS))
+class OpenEventFilters(TenantFilter):
+    """Options that filter events which wait or run; all given ones must match."""
+
+
 @options(*FIELDS)
 class ListFilters(TenantFilter):
     """Options that filter events; all given ones must match."""
@@ -140,4 +146,5 @@ class ListFilters(TenantFilter):
 
 
 ANY_DEAD_LETTER = DeadLetterFilters()
+ANY_OPEN_EVENT = OpenEventFilters()
 EVERY_EVENT = ListFilters()

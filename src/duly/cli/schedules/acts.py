@@ -10,13 +10,17 @@ from rich.text import Text
 from duly.cli.batch import Act, ActResult, Reason, each
 from duly.cli.instants import EXAMPLES, resolve_in
 from duly.cli.invocation import Hidden, Invocation, person
+from duly.cli.lists.acts import Progress, Words, act_on_all
 from duly.cli.output import STYLES, counted, readable
 from duly.cli.payloads import read_payload
+from duly.cli.schedules.filters import ANY_SCHEDULE, BY_NAME, FilterOptions, ManyOptions, by_filter
 from duly.cli.schedules.views import acted, backfilled, paused_now, resumed
 from duly.duly import Duly
 from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import EVENT_JSON, Status
+from duly.records.finding.acts import ActedOn
 from duly.records.schedule import SCHEDULE_JSON
+from duly.rules.recurrence import DEFAULT_ZONE
 from duly.verbs.schedules.runs import UNCHANGED
 
 Tenant = Annotated[str, Parameter(help="Tenant of the schedule (default: default)")]
@@ -34,6 +38,8 @@ def register(app: App) -> None:
 
 def pause(
     *names: str,
+    which: FilterOptions = ANY_SCHEDULE,
+    many: ManyOptions = BY_NAME,
     tenant: Tenant = "default",
     reason: Reason = None,
     until: Annotated[
@@ -43,7 +49,22 @@ def pause(
     passed: Annotated[str | None, Passed] = None,
     invocation: Hidden,
 ) -> int:  # fmt: skip
-    """Pause schedules: no event of them starts; running events finish."""
+    """Pause schedules: no event of them starts; running events finish.
+
+    duly schedules pause --tag nightly --until 2h --reason migration --dry-run
+    """
+    if by_filter(names, which, many):
+        asked, words = which.filter(), Words("pause", "paused", "schedules")
+
+        async def deed(duly: Duly, dry_run: bool, tell: Progress) -> ActedOn:
+            ends = None if until is None else await resolve_in(duly, until, DEFAULT_ZONE, "until")
+            fate = None if passed is None else passed.lower()
+            return await duly.schedules.pause_all(
+                asked, reason=reason, until=ends, passed=fate, everything=many.all, dry_run=dry_run, tenant=tenant,
+                by=person(), progress=tell,
+            )  # fmt: skip
+
+        return act_on_all(deed, words, dry_run=many.dry_run, yes=many.yes, invocation=invocation)
 
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
@@ -57,11 +78,23 @@ def pause(
 
 def resume(
     *names: str,
+    which: FilterOptions = ANY_SCHEDULE,
+    many: ManyOptions = BY_NAME,
     passed: Annotated[str | None, Passed] = None,
     tenant: Tenant = "default",
     invocation: Hidden,
 ) -> int:
     """Resume paused schedules."""
+    if by_filter(names, which, many):
+        asked, words = which.filter(), Words("resume", "resumed", "schedules")
+
+        async def deed(duly: Duly, dry_run: bool, tell: Progress) -> ActedOn:
+            fate = None if passed is None else passed.lower()
+            return await duly.schedules.resume_all(
+                asked, passed=fate, everything=many.all, dry_run=dry_run, tenant=tenant, by=person(), progress=tell
+            )
+
+        return act_on_all(deed, words, dry_run=many.dry_run, yes=many.yes, invocation=invocation)
 
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
@@ -76,6 +109,8 @@ def resume(
 
 def trigger(
     *names: str,
+    which: FilterOptions = ANY_SCHEDULE,
+    many: ManyOptions = BY_NAME,
     payload: Annotated[
         str | None, Parameter(help="Payload for this event only, as JSON", metavar="JSON", allow_leading_hyphen=True)
     ] = None,
@@ -84,6 +119,17 @@ def trigger(
     invocation: Hidden,
 ) -> int:
     """Trigger schedules now, also paused ones. Their next events do not move."""
+    if by_filter(names, which, many):
+        if payload is not None or correlation_id is not None:
+            raise Misuse("--payload and --correlation-id go with the names of schedules, not with filters")
+        asked, words = which.filter(), Words("trigger", "triggered", "schedules")
+
+        async def deed(duly: Duly, dry_run: bool, tell: Progress) -> ActedOn:
+            return await duly.schedules.trigger_all(
+                asked, everything=many.all, dry_run=dry_run, tenant=tenant, by=person(), progress=tell
+            )
+
+        return act_on_all(deed, words, dry_run=many.dry_run, yes=many.yes, invocation=invocation)
     given = UNCHANGED if payload is None else read_payload(payload)
 
     async def act(duly: Duly, name: str) -> ActResult:

@@ -9,10 +9,11 @@ import msgspec
 
 from duly.client.protocol.answers import log_warnings
 from duly.client.protocol.connection import place
-from duly.client.protocol.group import Group, said
+from duly.client.protocol.group import said
 from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
 from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
 from duly.client.protocol.writing import instant, instants, listed_tags, moment, pause_body, preview_body
+from duly.client.schedules.bulk import ScheduleActs
 from duly.decide.checks import name_problems, write_json
 from duly.decide.retry import Retry
 from duly.decide.series.preview import Preview, never
@@ -55,7 +56,7 @@ class PutScheduleReader:
         return schedule
 
 
-class Schedules(Group):
+class Schedules(ScheduleActs):
     """The verbs of ``duly.schedules``."""
 
     # -- create and read

@@ -7,6 +7,8 @@ import msgspec
 
 from duly.decide.series.preview import Preview
 from duly.records.event import EVENT_JSON
+from duly.records.finding.acts import ActedOn, ActKind
+from duly.records.finding.counts import Count
 from duly.records.history import ENTRY_JSON
 from duly.records.marks import FromOne, FromZero, Id, Warnings
 from duly.records.results import Discarded, Replayed
@@ -128,8 +130,12 @@ EVENT_WITH_HISTORY = struct_with(
 )
 RESUMED = struct_with("Resumed", SCHEDULE_JSON.struct, passed=FromZero, fires=bool)
 EVENT_WITH_CHANGE = struct_with("EventWithChange", EVENT_JSON.struct, change=Change, warnings=Warnings)
-REPLAYED = struct_with("Replayed", Replayed, next_cursor=CURSOR)
-DISCARDED = struct_with("Discarded", Discarded, next_cursor=CURSOR)
+PREVIEWED: dict[str, Any] = {"dry_run": bool, "would": Count | None, "kinds": tuple[ActKind, ...]}
+"""What an act by a filter answers beside its numbers; the last two are of a dry run."""
+
+REPLAYED = struct_with("Replayed", Replayed, next_cursor=CURSOR, **PREVIEWED)
+DISCARDED = struct_with("Discarded", Discarded, next_cursor=CURSOR, **PREVIEWED)
+ACTED_ON = struct_with("ActedOn", ActedOn, next_cursor=CURSOR)
 TARGET_WITH_SECRET = struct_with("TargetWithSecret", TARGET_JSON.struct, secret=str | None)
 AT_WORK = msgspec.defstruct(
     "AtWork",

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from duly.ports import COUNT_EXAMINED
+from duly.records.finding.acts import ActKind
 from duly.records.finding.counts import MOST_COUNTED, Count, counted
 from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.finding.users import UserSearch
@@ -35,6 +36,12 @@ class CountQueries(PageQueries, WaitingQueries):
             return counted(found, whole=True, estimate=found)
         asked = self.statement("estimate_events", examined=COUNT_EXAMINED)
         return counted(found, whole=whole, estimate=await self._estimate(await self.search(asked, spec)))
+
+    async def event_kinds(self, spec: Spec, *, most: int) -> list[ActKind]:
+        bound = await self.page_bound(spec, None, COUNT_EXAMINED)
+        within = spec if bound is None else spec & Compare("id", ">=", bound)
+        asked = self.statement("event_kinds", examined=MOST_COUNTED, most=most)
+        return [ActKind(*row) for row in await self.search(asked, within, index_choice(spec).also)]
 
     async def _found(self, spec: Spec) -> tuple[int, bool]:
         """How many events match among those that are examined, the newest, and whether these are all."""

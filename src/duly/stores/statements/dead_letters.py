@@ -5,6 +5,7 @@ from datetime import datetime
 
 from duly.decide.error_text import LONGEST
 from duly.ports import DeadLetter
+from duly.records.event import Event
 from duly.records.results import DeadLetterKind, DeadLetters
 from duly.records.specs import Spec
 from duly.stores.query_base import FIRST_ID, Columns, QueryBase
@@ -28,6 +29,10 @@ class DeadLetterQueries(QueryBase):
 
     async def discard_found(self, letters: Sequence[DeadLetter], by: str, reason: str | None) -> set[str]:
         return {row[0] for row in await self.ask("discard_found", _columns(letters), by=by, detail=reason)}
+
+    async def cancel_found(self, events: Sequence[Event], by: str, reason: str | None) -> set[str]:
+        values: Columns = {"id": [event.id for event in events], "version": [event.version for event in events]}
+        return {row[0] for row in await self.ask("cancel_found", values, by=by, detail=reason)}
 
 
 def _columns(letters: Sequence[DeadLetter]) -> Columns:

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from duly.decide.series.due_head import Hold, Reshaped
-from duly.ports import CaughtUp, Dropped, Fired, Freed, Heads, Moved, PauseEnd, Reserved
+from duly.ports import CaughtUp, Dropped, Fired, Freed, Heads, Moved, PauseEnd, Reserved, WalkedSchedule
 from duly.records.event import Event, HoldKind, NewEvent, Status, user_of
+from duly.records.finding.acts import ActKind
+from duly.records.finding.counts import MOST_COUNTED
 from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.history import Cause
 from duly.records.schedule import Halt, HaltKind, Schedule
@@ -52,10 +54,33 @@ class ScheduleQueries(QueryBase):
         which: ScheduleFilter = EVERY_SCHEDULE,
     ) -> list[Schedule]:
         bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit, WITHIN: within}
-        query, parameters = self.statement("shown_schedules", tenant=tenant, **bounds)
-        where, values = schedules_where(which, self.dialect)
-        asked = Query(query.name, query.sql.replace("{where}", where), query.reads)
-        return each(self._shown, await self.run(asked, parameters | values))
+        asked = self.statement("shown_schedules", tenant=tenant, **bounds)
+        return each(self._shown, await self._matching(asked, which))
+
+    # -- acts by filters
+
+    async def schedule_kinds(self, tenant: str | None, which: ScheduleFilter, *, most: int) -> list[ActKind]:
+        asked = self.statement("schedule_kinds", tenant=tenant, examined=MOST_COUNTED, most=most)
+        return [ActKind(*row) for row in await self._matching(asked, which)]
+
+    async def walk_schedules(
+        self, tenant: str | None, which: ScheduleFilter, *, after: tuple[str, str], limit: int
+    ) -> list[WalkedSchedule]:
+        bounds: dict[str, Any] = {"after_tenant": after[0], "after_name": after[1], "limit": limit}
+        asked = self.statement("walk_schedules", tenant=tenant, **bounds)
+        return [WalkedSchedule(*row) for row in await self._matching(asked, which)]
+
+    async def free_heads(self, series: Sequence[str]) -> list[Event]:
+        rows = await self.ask("free_heads", series=self.listed(series))
+        return [self.readers.event.read(row) for row in rows]
+
+    async def free_schedules(self, ids: Sequence[str], which: ScheduleFilter) -> list[Schedule]:
+        asked = self.statement("free_schedules", ids=self.listed(ids))
+        return [self.readers.schedule.read(row) for row in await self._matching(asked, which)]
+
+    async def _matching(self, asked: tuple[Query, dict[str, Any]], which: ScheduleFilter) -> list[Any]:
+        (query, values), (where, more) = asked, schedules_where(which, self.dialect)
+        return await self.run(Query(query.name, query.sql.replace("{where}", where), query.reads), values | more)
 
     # -- templates
 

@@ -26,6 +26,7 @@ from duly.records.history import Entry
 from duly.records.results import CancelResult, DeadLetters, Discarded, Replayed
 from duly.records.specs import Everything, OfTenant, Spec
 from duly.values.instants import due_problems, write_instant
+from duly.verbs.events.cancel_many import CancelMany
 from duly.verbs.events.dead_letters import MOST_KINDS, Extent, Place, discard_all, replay_all
 from duly.verbs.events.edited_replays import UNCHANGED, replay_edited
 from duly.verbs.found import require_found
@@ -39,7 +40,7 @@ AN_EVENTS = "an event's"
 DEFAULT_TENANT = "default"
 
 
-class Events:
+class Events(CancelMany):
     """``duly.events``. With a tenant, only that tenant's events exist."""
 
     def __init__(

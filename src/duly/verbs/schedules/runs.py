@@ -58,18 +58,30 @@ class ScheduleRuns(ScheduleGroup):
         if problems:
             raise Invalid(problems)
         async with self._within(transaction)._locked(name, tenant, head=False) as (tx, schedule, _):
-            self._refuse_closed(schedule)
-            if isinstance(written, str) and written != schedule.payload_json:
-                refuse_edit(schedule.via, schedule.target, via_of(self._channels), f"schedule {name!r:.60}")
-            id = new_id()
-            event = _beside(schedule, id, f"trigger:{id}", correlation_id=correlation_id)
-            if isinstance(written, str):
-                event = msgspec.structs.replace(event, payload_json=written)
-            await self._plant(tx, schedule, [event], f"triggered by {by}")
-            await note_act(tx, schedule, "triggered", by, f"event {id}")
+            id = await self._trigger(tx, schedule, by, written if isinstance(written, str) else None, correlation_id)
             found = await tx.get(id)
         assert found is not None
         return found
+
+    async def _trigger(
+        self,
+        tx: ScheduleTransaction,
+        schedule: Schedule,
+        by: str,
+        payload_json: str | None = None,
+        correlation_id: str | None = None,
+    ) -> str:
+        """Fires a locked schedule now; returns the id of the event."""
+        self._refuse_closed(schedule)
+        if payload_json is not None and payload_json != schedule.payload_json:
+            refuse_edit(schedule.via, schedule.target, via_of(self._channels), f"schedule {schedule.name!r:.60}")
+        id = new_id()
+        event = _beside(schedule, id, f"trigger:{id}", correlation_id=correlation_id)
+        if payload_json is not None:
+            event = msgspec.structs.replace(event, payload_json=payload_json)
+        await self._plant(tx, schedule, [event], f"triggered by {by}")
+        await note_act(tx, schedule, "triggered", by, f"event {id}")
+        return id
 
     async def backfill(
         self,

@@ -27,15 +27,14 @@ from duly.records.schedule import Schedule
 from duly.rules.policies import PolicyOptions
 from duly.rules.recurrence import Rule
 from duly.values.instants import due_problems, write_instant
+from duly.verbs.schedules.bulk import ScheduleActs
 from duly.verbs.schedules.group import note_act, telling
 from duly.verbs.schedules.imports import ScheduleImports
-from duly.verbs.schedules.pauses import SchedulePauses
-from duly.verbs.schedules.runs import ScheduleRuns
 from duly.verbs.schedules.templates import find_template
 from duly.verbs.schedules.why_not import ScheduleWhyNot
 
 
-class Schedules(SchedulePauses, ScheduleWhyNot, ScheduleRuns, ScheduleImports):
+class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
     """``duly.schedules``."""
 
     # -- create

@@ -120,3 +120,46 @@ SELECT rank, kind, id::text, name, title, status FROM (
         ) AS u
      ) AS n WHERE n.tenant = :tenant ORDER BY 1, n.found, n.id LIMIT 2 * :limit::bigint)
 ) AS found ORDER BY rank, kind, name, id LIMIT 3 * :limit::bigint
+
+-- name: schedule_kinds (read)
+SELECT tenant, type, state, count(*) FROM (
+    SELECT s.tenant, s.type, CASE WHEN s.enabled THEN 'enabled' ELSE 'paused' END AS state FROM duly.schedules AS s
+    WHERE (:tenant::text IS NULL OR s.tenant = :tenant) AND ({where}) LIMIT :examined
+) AS found GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3 LIMIT :most
+
+-- name: event_kinds (read)
+SELECT tenant, type, status, count(*) FROM (
+    SELECT e.tenant, e.type, e.status FROM duly.events AS e WHERE ({where}) LIMIT :examined
+) AS found GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3 LIMIT :most
+
+-- name: walk_schedules (read)
+SELECT s.id::text, s.tenant, s.name, (SELECT h.id FROM duly.events AS h WHERE h.series = 'schedule:' || s.id AND h.head LIMIT 1)::text
+FROM duly.schedules AS s
+WHERE (:tenant::text IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant::text, :after_name::text) AND ({where})
+ORDER BY s.tenant, s.name LIMIT :limit
+
+-- name: free_heads
+-- Somebody who has locked one of the others is changing it.
+SELECT {e.event} FROM duly.events AS e WHERE e.series = ANY (:series::text[]) AND e.head ORDER BY e.series FOR UPDATE SKIP LOCKED
+
+-- name: free_schedules
+SELECT {s.schedule} FROM duly.schedules AS s WHERE s.id = ANY (:ids::uuid[]) AND ({where}) ORDER BY s.id FOR UPDATE SKIP LOCKED
+
+-- name: cancel_found
+-- Cancels waiting events that nothing follows, and for whose end nothing waits. A locked event is being changed by somebody
+-- else, and is left alone.
+WITH picked AS MATERIALIZED (
+    SELECT e.id FROM unnest(:id::uuid[], :version::int[]) AS given (id, version)
+    JOIN duly.events AS e
+      ON e.id = given.id AND e.version = given.version AND e.status = CASE WHEN given.id IS NOT NULL THEN 'PENDING' END
+    WHERE NOT e.head AND NOT e.gated
+    FOR UPDATE OF e SKIP LOCKED
+), e AS (
+    UPDATE duly.events AS e SET status = 'CANCELLED', ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL
+    WHERE id = ANY (ARRAY(SELECT id FROM picked))
+    RETURNING e.id, e.version
+), audit AS (
+    INSERT INTO duly.journal (subject, at, act, worker, version, detail)
+    SELECT id, {now}, 'cancelled', :by, version, :detail FROM e
+)
+SELECT id::text FROM e

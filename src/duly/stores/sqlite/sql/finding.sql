@@ -123,3 +123,39 @@ SELECT * FROM (
         WHERE n.tenant = :tenant ORDER BY 1, n.found, u.id LIMIT 2 * :limit
     )
 ) ORDER BY rank, kind, name, id LIMIT 3 * :limit
+
+-- name: schedule_kinds (read)
+SELECT tenant, type, state, count(*) FROM (
+    SELECT s.tenant, s.type, CASE WHEN s.enabled THEN 'enabled' ELSE 'paused' END AS state FROM schedules AS s
+    WHERE (:tenant IS NULL OR s.tenant = :tenant) AND ({where}) LIMIT :examined
+) AS found GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3 LIMIT :most
+
+-- name: event_kinds (read)
+SELECT tenant, type, status, count(*) FROM (
+    SELECT e.tenant, e.type, e.status FROM events AS e WHERE ({where}) LIMIT :examined
+) AS found GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3 LIMIT :most
+
+-- name: walk_schedules (read)
+SELECT s.id, s.tenant, s.name, (SELECT h.id FROM events AS h WHERE h.series = 'schedule:' || s.id AND h.head)
+FROM schedules AS s
+WHERE (:tenant IS NULL OR s.tenant = :tenant) AND (s.tenant, s.name) > (:after_tenant, :after_name) AND ({where})
+ORDER BY s.tenant, s.name LIMIT :limit
+
+-- name: free_heads
+-- Somebody who has locked one of the others is changing it.
+SELECT {e.event} FROM events AS e WHERE e.series IN (SELECT value FROM json_each(:series)) AND e.head ORDER BY e.series
+
+-- name: free_schedules
+SELECT {s.schedule} FROM schedules AS s WHERE s.id IN (SELECT value FROM json_each(:ids)) AND ({where}) ORDER BY s.id
+
+-- name: cancel_found
+-- Cancels waiting events that nothing follows, and for whose end nothing waits.
+INSERT INTO journal (subject, at, act, worker, version, detail)
+SELECT e.id, :now, 'cancelled', :by, e.version, :detail
+FROM json_each(:rows) JOIN events AS e ON e.id = value ->> 0
+WHERE e.version = value ->> 1 AND +e.status = 'PENDING' AND NOT e.head AND NOT e.gated;
+UPDATE events SET status = 'CANCELLED', ready = NULL, held = NULL, hold_kind = NULL, held_for = NULL
+FROM (SELECT value ->> 0 AS id, value ->> 1 AS version FROM json_each(:rows)) AS given
+WHERE events.id = given.id AND events.version = given.version AND +events.status = 'PENDING' AND NOT events.head
+  AND NOT events.gated
+RETURNING id
