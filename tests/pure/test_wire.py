@@ -115,7 +115,7 @@ def an_event(**more: Any) -> Event:
     plain: dict[str, Any] = dict.fromkeys(Event.__struct_fields__)
     plain |= {"id": ID, "tenant": "acme", "type": "greet", "lane": "handler:greet", "status": Status.PENDING}
     plain |= {"due": NOON, "version": 1, "attempts": 0, "interruptions": 0, "stands_for": 1, "payload_json": "{}"}
-    return Event(**{**plain, "head": False, "gated": False, "created": NOON, **more})
+    return Event(**{**plain, "head": False, "gated": False, "is_test": False, "created": NOON, **more})
 
 
 EVENTS = [
