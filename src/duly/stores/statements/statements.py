@@ -12,6 +12,7 @@ import msgspec
 from duly.decide.fair_share import Key
 from duly.decide.lifecycle import MAX_INTERRUPTIONS
 from duly.decide.series.successor import editions
+from duly.errors import RowLocked
 from duly.ports import (
     NO_FRONTIER,
     ClaimedEvents,
@@ -303,8 +304,13 @@ class StoreQueries(
         return self.read_claims(rows, worker, lease), _latest(self.read_planted(rows)[0])
 
     async def release(self, reserved: Sequence[Reserved], patience: timedelta) -> None:
-        lanes = self.listed(sorted({one.lane for one in reserved}))
-        await self.ask("release", self.reservations(reserved), patience=self.span(patience), lanes=lanes)
+        values, lanes = self.reservations(reserved), self.listed(sorted({one.lane for one in reserved}))
+        try:
+            await self.ask("release", values, patience=self.span(patience), lanes=lanes, lock_timeout=LOCK_WAIT)
+        except RowLocked:  # a row that stays locked is left: its reservation ends by itself
+            half = len(reserved) // 2
+            for some in (reserved[:half], reserved[half:]) if half else ():
+                await self.release(some, patience)
 
     async def horizon(self, lanes: Sequence[str], seen: KnownFrontier = NO_FRONTIER) -> tuple[Horizon, KnownFrontier]:
         [row] = await self.ask("horizon", **self.horizon_parameters(lanes, seen))

@@ -387,13 +387,21 @@ WHERE mine.version <= e.version AND (e.version, e.claimed) IS DISTINCT FROM (min
        WHERE j.subject = mine.id AND j.version = mine.version AND j.claimed IS NOT NULL) = 0
 RETURNING subject::text
 
+-- fragment: patience
+-- How long the transaction may wait for a row that somebody else has locked; without :lock_timeout, as long as usual. (A
+-- subquery that depends on no row runs before the rows are looked up.)
+patience AS MATERIALIZED (
+    SELECT set_config('lock_timeout', coalesce(:lock_timeout, current_setting('lock_timeout')), true) AS told
+)
+
 -- name: release
--- (A head that was found late was reserved from that moment on: it is ready when it is due.)
-WITH picked AS MATERIALIZED (
+-- (A head that was found late was reserved from that moment on: it is ready when it is due. This waits for locks: a head
+-- that was locked for a moment, as by a dry run, would be ready only when its reservation ends.)
+WITH {patience}, picked AS MATERIALIZED (
     SELECT e.id FROM unnest(:id::uuid[], :version::int[], :until::timestamptz[]) AS mine (id, version, until)
     JOIN duly.events AS e ON e.id = mine.id AND e.version = mine.version AND e.ready = mine.until
-    WHERE e.unsettled = 0
-    FOR UPDATE OF e SKIP LOCKED
+    WHERE e.unsettled = 0 AND (SELECT told FROM patience) IS NOT NULL
+    FOR UPDATE OF e
 )
 UPDATE duly.events AS e SET ready = CASE WHEN e.head THEN e.due ELSE e.ready - :patience::bigint * {us} END
 WHERE e.id = ANY (ARRAY(SELECT id FROM picked))
@@ -460,13 +468,6 @@ WITH held AS MATERIALIZED (
 SELECT e.id::text, e.id <> ALL (ARRAY(SELECT id FROM unlocked)) AS locked
 FROM held JOIN duly.events AS e ON e.id = held.id AND e.version = held.version
 WHERE e.status = CASE WHEN held.id IS NOT NULL THEN 'PROCESSING' END
-
--- fragment: patience
--- How long the transaction may wait for a row that somebody else has locked; without :lock_timeout, as long as usual. (A
--- subquery that depends on no row runs before the rows are looked up.)
-patience AS MATERIALIZED (
-    SELECT set_config('lock_timeout', coalesce(:lock_timeout, current_setting('lock_timeout')), true) AS told
-)
 
 -- name: unlocked
 -- Locks those of the given events that nobody else has locked.
