@@ -24,7 +24,7 @@ STUB = SOURCE / "duly/sync.pyi"
 HEADER = '"""What ``sync.py`` offers, for type checkers. Written by ``make stubs`` from the asynchronous verbs."""'
 DOCSTRING_WIDTH = 108  # characters: the formatter's line length, without the indentation and the quotes
 MAKERS = ("__init__", "_bind")  # the functions of Duly and Client that make the groups
-KEPT_DECORATORS = {"property", "contextmanager"}
+KEPT_DECORATORS = {"property", "contextmanager", "overload"}
 SPECIAL = {"__init__", "__enter__", "__exit__", "__aenter__", "__aexit__"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -214,7 +214,14 @@ def _client_class_name(group: str) -> str:
 
 
 def _functions(node: ast.ClassDef) -> list[Function]:
-    return [one for one in node.body if isinstance(one, Function)]
+    """The functions of a class; of one with overloads, only these."""
+    found = [one for one in node.body if isinstance(one, Function)]
+    overloaded = {one.name for one in found if _is_overload(one)}
+    return [one for one in found if one.name not in overloaded or _is_overload(one)]
+
+
+def _is_overload(function: Function) -> bool:
+    return any(isinstance(one, ast.Name) and one.id == "overload" for one in function.decorator_list)
 
 
 def _unquoted(annotation: ast.expr | None) -> ast.expr | None:

@@ -375,7 +375,8 @@ class Duly(TimerVerbs):
         """Fire repeatedly by a rule. A second call with this name replaces the schedule. The options are those of
         ``schedules.put``."""
         schedule = await self.schedules.put(name, rule, type, payload, **options)
-        await self._look_whether_served([lane_of(schedule.type, schedule.target)], options.get("transaction"))
+        if schedule.consequence is None:  # not a dry run, which tells nobody
+            await self._look_whether_served([lane_of(schedule.type, schedule.target)], options.get("transaction"))
         return schedule
 
     async def prune(self, *, dry_run: bool = False, on_progress: Callable[[Pruned], object] | None = None) -> Pruned:

@@ -5,7 +5,7 @@ import builtins
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, Unpack
+from typing import Any, ClassVar, Literal, NoReturn, Protocol, Self, TypeVar, Unpack, overload
 
 from duly.decide.calendars.event_types import EventType, Registered
 from duly.decide.figures.stats import By
@@ -17,6 +17,7 @@ from duly.ports import Added, Page
 from duly.records.api_key import ApiKey, MadeKey, Scope
 from duly.records.calendar.type_settings import TypeChanges, TypeSettings
 from duly.records.event import Event, Timer, TimerOptions
+from duly.records.figures.consequence import Consequence
 from duly.records.figures.forecast import Forecast
 from duly.records.figures.stats import Stats
 from duly.records.filters import EventFilter
@@ -191,12 +192,20 @@ class _Schedules:
         until: datetime | timedelta | float | str | None = None,
         passed: str | None = None,
         tenant: str = "default",
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
     ) -> Schedule:
         """Pause a schedule: none of its events starts any more."""
     def resume(
-        self, name: str, *, tenant: str = "default", passed: str | None = None, transaction: Any = None, by: str = "api"
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        passed: str | None = None,
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
     ) -> Resumed:
         """Resume a schedule."""
     def trigger(
@@ -279,29 +288,56 @@ class _Schedules:
         tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         **policies: Unpack[PolicyOptions],
     ) -> Schedule:
         """Create a schedule, or replace the one with this name."""
     def reschedule(
-        self, name: str, due: datetime, *, tenant: str = "default", transaction: Any = None, by: str = "api"
+        self,
+        name: str,
+        due: datetime,
+        *,
+        tenant: str = "default",
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
     ) -> Schedule:
         """Move only the next event; the rule continues after it."""
     def skip(
-        self, name: str, *, tenant: str = "default", transaction: Any = None, by: str = "api", reason: str | None = None
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
+        reason: str | None = None,
     ) -> Schedule:
         """Skip only the next event."""
+    @overload
     def delete(
         self,
         name: str,
         *,
         tenant: str = "default",
         expected: str | None = None,
+        dry_run: Literal[True],
         transaction: Any = None,
         by: str = "api",
-    ) -> int:
-        """Delete a schedule; return how many of its events were cancelled."""
+    ) -> Consequence: ...
+    @overload
+    def delete(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        expected: str | None = None,
+        dry_run: Literal[False] = False,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int: ...
     def replan(
         self, *, dry_run: bool = False, transaction: Any = None, by: str = "api"
     ) -> builtins.list[ReplannedHead]:
@@ -349,6 +385,7 @@ class _Users:
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         **changes: Unpack[UserChanges],
@@ -360,6 +397,7 @@ class _Users:
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         reason: str | None = None,
@@ -589,6 +627,7 @@ class _ClientSchedules(_Schedules):
         tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         **policies: Unpack[PolicyOptions],
@@ -611,6 +650,7 @@ class _ClientSchedules(_Schedules):
         until: datetime | timedelta | float | str | None = None,
         passed: str | None = None,
         tenant: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
     ) -> Schedule:
@@ -621,12 +661,20 @@ class _ClientSchedules(_Schedules):
         *,
         tenant: str | None = None,
         passed: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
     ) -> Resumed:
         """Resume a schedule."""
     def reschedule(
-        self, name: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+        self,
+        name: str,
+        due: datetime,
+        *,
+        tenant: str | None = None,
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
     ) -> Schedule:
         """Move only the next event; the rule continues after it."""
     def skip(
@@ -634,6 +682,7 @@ class _ClientSchedules(_Schedules):
         name: str,
         *,
         tenant: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         reason: str | None = None,
@@ -685,16 +734,28 @@ class _ClientSchedules(_Schedules):
         they began, together and by day (UTC)."""
     def why_not(self, name: str, at: datetime | str, *, tenant: str | None = None) -> WhyNot:
         """Why a schedule did not run at an instant: the one cause; or that it ran, or when it will."""
+    @overload
     def delete(
         self,
         name: str,
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: Literal[True],
         transaction: Any = None,
         by: str = "api",
-    ) -> int:
-        """Delete a schedule; return how many of its events were cancelled."""
+    ) -> Consequence: ...
+    @overload
+    def delete(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        dry_run: Literal[False] = False,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int: ...
     def replan(self, *, dry_run: bool = False, transaction: Any = None, by: str = "api") -> NoReturn:
         """Refused over HTTP: it would affect the schedules of all tenants."""
 

@@ -23,6 +23,7 @@ ANSWERS: Mapping[str, tuple[str, str]] = {  # what the command must print, and t
     "Why did this one fail?": ("the file is empty", "the file is empty"),
     "What was tried, when, and by which worker?": ("the file is empty", '"history":[{'),
     "When does hourly run next?": ("hourly", '"next_at":"'),
+    "What would skipping hourly's next run do?": ("1 occurrence is skipped", '"consequence":{'),
     "Why does nightly not run?": ("Resume the schedule 'nightly'", "Resume the schedule 'nightly'"),
     "Why did nightly not run last night?": ("paused: the schedule was paused by grace", '"by":"grace"'),
     "Who paused nightly, and why?": ("the bank is closed", "the bank is closed"),

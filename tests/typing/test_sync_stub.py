@@ -45,7 +45,7 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 def parameters(node: ast.FunctionDef) -> list[str]:
     """As they are written, without types and the values of defaults."""
-    space: dict[str, Any] = {"contextmanager": contextmanager}
+    space: dict[str, Any] = {"contextmanager": contextmanager, "overload": lambda function: function}
     exec(f"from __future__ import annotations\n{ast.unparse(node)}", space)
     return told(inspect.signature(space[node.name]))[1:]
 

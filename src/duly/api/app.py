@@ -20,7 +20,6 @@ from duly.api.nouns import (
     event_types,
     events,
     forecast,
-    schedules,
     search,
     stats,
     system,
@@ -28,9 +27,9 @@ from duly.api.nouns import (
     templates,
     timers,
     users,
-    why_not,
     workers,
 )
+from duly.api.nouns.schedules import previews, schedules, why_not
 from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
@@ -43,6 +42,7 @@ OPERATIONS: Sequence[Operation] = [
     for subject in (
         timers,
         schedules,
+        previews,
         why_not,
         templates,
         users,

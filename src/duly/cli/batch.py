@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
+from rich.console import RenderableType
 from rich.text import Text
 
 from duly.cli.invocation import Invocation
@@ -20,7 +21,7 @@ class ActResult(NamedTuple):
     """The result of an act on one thing, for programs and for people."""
 
     json: dict[str, Any]
-    said: Text
+    said: RenderableType
 
 
 Act = Callable[[Duly, str], Awaitable[ActResult]]
@@ -48,5 +49,5 @@ async def _each(names: tuple[str, ...], act: Act, of_many: str | None, invocatio
         print_json(done[0].json if of_many is None else {of_many: [one.json for one in done]})
     else:
         for one in done:
-            screen().print(one.said, soft_wrap=True)
+            screen().print(one.said, soft_wrap=isinstance(one.said, Text))
     return 0 if len(done) == len(names) else 1

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from duly.decide.series.due_head import Hold, Reshaped
 from duly.decide.series.why_not import Neighbour
+from duly.ports.figures.forecast import ForecastPort
 from duly.ports.figures.stats import StatsPort
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
@@ -16,6 +17,7 @@ from duly.records.finding.counts import Count
 from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
 from duly.records.history import Cause, Entry
 from duly.records.schedule import Halt, HaltKind, Schedule
+from duly.records.specs import Spec
 from duly.records.template import Template
 from duly.rules.recurrence import Occurrence
 
@@ -306,14 +308,25 @@ class ScheduleTransaction(
     """One transaction about a schedule and its events."""
 
 
-class ScheduleStore(ScheduleTransaction, StatsPort, Protocol):
-    """A store as the verbs of schedules see it."""
+class RehearsalPort(ForecastPort, Protocol):
+    """Reads the events that an act concerns, before the act and after it."""
+
+    def undone(self) -> AbstractAsyncContextManager[Any]:
+        """A transaction like that of ``begin``, but rolled back at its end: inside a caller's transaction a savepoint.
+        Nothing is announced, nobody is woken, and no lock outlives it."""
+
+    async def find(self, spec: Spec, *, limit: int, after: str | None = None) -> list[Event]:
+        """Events that satisfy the spec, newest id first, at most *limit*, older than the id *after*."""
 
     async def history(
         self, subject: str, *, skip: int = 0, limit: int | None = None, within: int | None = None
     ) -> list[Entry]:
         """History entries, oldest first, without the first *skip*; CutShort if the entries do not fit into *within*
         bytes."""
+
+
+class ScheduleStore(ScheduleTransaction, StatsPort, RehearsalPort, Protocol):
+    """A store as the verbs of schedules see it."""
 
     def begin(self) -> AbstractAsyncContextManager[ScheduleTransaction]: ...
 

@@ -7,12 +7,11 @@ from duly.ports.claiming import ClaimPath, ClaimTransaction
 from duly.ports.dead_letters import DeadLetterPort
 from duly.ports.events import EventFinder, EventPort, SearchPort
 from duly.ports.figures.figures import FigurePort
-from duly.ports.figures.forecast import ForecastPort
 from duly.ports.figures.stats import StatsPort
 from duly.ports.invariants import InvariantPort
 from duly.ports.pruning import PrunePort
 from duly.ports.requests import KeyPort, RequestPort
-from duly.ports.series import HoldPort, PauseTransaction, ScheduleTransaction
+from duly.ports.series import HoldPort, PauseTransaction, RehearsalPort, ScheduleTransaction
 from duly.ports.targets import DestinationPort, ParkingPort, TargetPort, TargetTransaction
 from duly.ports.timers import TimerPort
 from duly.ports.transactions import Health, Transaction
@@ -49,8 +48,8 @@ class EveryPort(
     BeatPort,
     PresencePort,
     FigurePort,
-    ForecastPort,
     StatsPort,
+    RehearsalPort,
     Protocol,
 ):
     """All calls of a store. Each call is atomic; inside ``begin`` they commit together."""

@@ -6,7 +6,7 @@ from datetime import time
 from typing import Protocol
 
 from duly.ports.events import EventPort
-from duly.ports.series import SeriesTransaction
+from duly.ports.series import RehearsalPort, SeriesTransaction
 from duly.ports.targets import DestinationReader
 from duly.records.calendar.type_settings import TypeSettings
 from duly.records.event import Event, NewEvent, Status
@@ -119,7 +119,7 @@ class UserTransaction(
     """One transaction about users and their events."""
 
 
-class UserStore(UserTransaction, EventPort, Protocol):
+class UserStore(UserTransaction, EventPort, RehearsalPort, Protocol):
     """A store as the verbs of users see it."""
 
     def begin(self) -> AbstractAsyncContextManager[UserTransaction]: ...

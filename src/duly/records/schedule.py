@@ -12,6 +12,7 @@ from duly.decide.tags import read_tags, tags_text
 from duly.errors import Invalid
 from duly.records.etags import schedule_tag
 from duly.records.event import SCHEDULE, HoldKind, Status
+from duly.records.figures.consequence import CONSEQUENCE_PART, Consequence
 from duly.records.finding.counts import COUNTED
 from duly.records.marks import FromOne, Id, Instant, Internal, LookedUp, Warnings, told
 from duly.records.series import Series
@@ -35,6 +36,7 @@ class ScheduleOptions(PolicyOptions, total=False):
     tags: Collection[str] | None
     enabled: bool | None
     expected: str | None
+    dry_run: bool
     transaction: Any
     by: str
 
@@ -107,6 +109,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime | None = None
     updated: datetime | None = None
     passed_over: Annotated[LookedUp[PassedOver | None], told("Occurrences that this request has passed over")] = None
+    consequence: LookedUp[Consequence | None] = None  # of a dry run, which returns the schedule as it would be
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -241,6 +244,7 @@ SCHEDULE_JSON = JsonForm(
         ),
         "paused_since": OneField("paused_since", "paused_since", Instant | None, as_utc),
         "paused_until": OneField("paused_until", "paused_until", Instant | None, as_utc),
+        "consequence": CONSEQUENCE_PART,
     },
     computed=(computed(Warnings, "warnings", lambda schedule: schedule.warnings),),
 )

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from duly.records.etags import user_tag
+from duly.records.figures.consequence import CONSEQUENCE_PART, Consequence
 from duly.records.finding.counts import COUNTED
 from duly.records.marks import Id, Internal, LookedUp, Warnings
 from duly.records.wire.forms import AN_OBJECT, JsonForm, JsonPart, as_raw
@@ -76,6 +77,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     usual_time: Internal[time | None] = None  # the usual time when the user was planned; kept until a refresh
     via: Internal[str | None] = None  # how its target was put: see decide/targets/origin.py
     noted: LookedUp[tuple[str, ...]] = ()  # warnings of the act that returns it; not read back
+    consequence: LookedUp[Consequence | None] = None  # of a dry run, which returns the user as it would be
 
     @property
     def target(self) -> dict[str, Any] | None:
@@ -121,6 +123,7 @@ USER_JSON = JsonForm(
             lambda user: {"attributes": as_raw(user.attributes_json or NO_ATTRIBUTES)},
             _attributes,
         ),
+        "consequence": CONSEQUENCE_PART,
         "noted": JsonPart({"warnings": Warnings}, lambda user: {"warnings": user.warnings}, _noted),
     },
 )

@@ -31,6 +31,15 @@ class CreatedEvents:
             del self._events[before:]
             raise
 
+    @contextmanager
+    def all_undone(self) -> Iterator[None]:
+        """Wraps what is rolled back in any case."""
+        before = len(self._events)
+        try:
+            yield
+        finally:
+            del self._events[before:]
+
     def committed(self, tell: Told) -> None:
         if self._events:
             tell(self._events)

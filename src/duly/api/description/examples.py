@@ -136,6 +136,45 @@ MOVED: dict[str, Any] = {
     },
 }
 
+CONSEQUENCE: dict[str, Any] = {
+    "at": "2026-11-20T09:00:00Z",
+    "message": "A new event is planned, due Mon 2026-11-30 09:00 Europe/Brussels. 1 occurrence is skipped, that of Mon "
+    "2026-11-23 09:00 Europe/Brussels: skipped by ada: a holiday.",
+    "moved": [],
+    "skipped": {
+        "count": 1,
+        "first": [
+            {
+                "type": "report.weekly",
+                "scheduled_at": "2026-11-23T08:00:00Z",
+                "stands_for": 1,
+                "reason": "skipped by ada: a holiday",
+            }
+        ],
+    },
+    "owed": {"count": 0, "first": []},
+    "cancelled": {"count": 0, "first": []},
+    "created": [{"id": None, "type": "report.weekly", "due_at": "2026-11-30T08:00:00Z"}],
+    "switched": None,
+    "deleted": False,
+    "next": [
+        {
+            "type": "report.weekly",
+            "due_at": "2026-11-30T08:00:00Z",
+            "local_at": "2026-11-30T09:00:00",
+            "timezone": "Europe/Brussels",
+            "note": None,
+            "viewer_at": "2026-11-30T17:00:00",
+        }
+    ],
+    "viewer": "Asia/Tokyo",
+    "load": [{"at": "2026-11-23T08:00:00Z", "now": 12, "after": 11}],
+    "load_complete": True,
+}
+
+SKIPPED: dict[str, Any] = {**SCHEDULE, "next_at": "2026-11-30T08:00:00Z", "consequence": CONSEQUENCE}
+"""Of a dry run."""
+
 PREVIEW: dict[str, Any] = {"rule": {"cron": "30 2 * * *"}, "timezone": "Europe/Brussels", "count": 3}
 
 WHY_NOT: dict[str, Any] = {

@@ -19,7 +19,7 @@ from duly.api.description.schema_words import (
     taken,
 )
 from duly.api.nouns.events import operations as of_events
-from duly.api.nouns.schedules import operations as of_schedules
+from duly.api.nouns.schedules.schedules import operations as of_schedules
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.fields import Kind, look_at_fields
 from duly.api.protocol.query_string import BOOLEANS, read_boolean

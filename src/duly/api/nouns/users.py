@@ -12,6 +12,7 @@ from duly.api.description.schemas import COUNTING, PAGING, PAGING_BY_ID
 from duly.api.nouns.events import list_page
 from duly.api.protocol.all_problems import together
 from duly.api.protocol.bodies import BULK_BODY_BYTES
+from duly.api.protocol.dry_run import QUERY, DryRun
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.pages import asked_page, page_of_history, page_of_these
 from duly.api.protocol.problems import errors_of
@@ -151,6 +152,7 @@ async def get_user(ask: ApiRequest) -> ApiResponse:
     "/v1/users/{id}",
     {200: USER},
     takes=RequestBody(ref("UserChanges"), {"timezone": "America/Los_Angeles"}),
+    query=QUERY,
     conflicts=True,
     guarded=True,
 )
@@ -158,29 +160,43 @@ async def change_user(ask: ApiRequest) -> ApiResponse:
     """Change some fields of a user; the others stay.
 
     In `attributes`, the given ones change, and null removes one. Events that have not started are updated: their time,
-    message and zone. Running events are delivered unchanged.
+    message and zone. Running events are delivered unchanged. With `dry_run=true`, nothing changes: the answer is the
+    user as they would be, with the `consequence`, and the ETag of the user as they are.
     """
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
-    own = {"id": there.id, "tenant": there.tenant}
-    changes = await _fields(ask, own, lambda known, now: changed_user(there, known, ask.own.channels, now))
+    own, dry = {"id": there.id, "tenant": there.tenant}, DryRun(ask)
+    with together(dry.problems, {}):
+        changes = await _fields(ask, own, lambda known, now: changed_user(there, known, ask.own.channels, now))
     tag = expected(ask, user_tag(there))
-    return _answer(await ask.own.users.update(there.id, tenant=ask.tenant, by=ask.by, expected=tag, **changes))
+    user = await ask.own.users.update(
+        there.id, tenant=ask.tenant, by=ask.by, expected=tag, dry_run=dry.asked, **changes
+    )
+    return _as_they_would_be(user, dry, there) if dry.asked else _answer(user)
+
+
+def _as_they_would_be(user: User, dry: DryRun, there: User) -> ApiResponse:
+    """The user of a dry run. With the ETag in If-Match, the act itself is done only while the user is as they are."""
+    return ApiResponse(USER_JSON.write(dry.told(user)), headers=etag(user_tag(there)))
 
 
 @operations.add(
     "DELETE",
     "/v1/users/{id}",
     {200: DescribedResponse("The deleted user", USER_JSON.struct, examples.USER)},
+    query=QUERY,
     conflicts=True,
     guarded=True,
 )
 async def delete_user(ask: ApiRequest) -> ApiResponse:
-    """Delete a user. Future events of the user are cancelled; running events finish."""
+    """Delete a user. Future events of the user are cancelled; running events finish.
+
+    With `dry_run=true`, nothing is deleted: the answer has the `consequence`.
+    """
     there = await ask.own.users.get(id_of(ask), tenant=ask.tenant)
-    tag = expected(ask, user_tag(there))
-    return ApiResponse(
-        USER_JSON.write(await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag))
-    )
+    tag, dry = expected(ask, user_tag(there)), DryRun(ask)
+    dry.require_valid()
+    user = await ask.own.users.delete(there.id, tenant=ask.tenant, by=ask.by, expected=tag, dry_run=dry.asked)
+    return _as_they_would_be(user, dry, there) if dry.asked else ApiResponse(USER_JSON.write(user))
 
 
 @operations.add(

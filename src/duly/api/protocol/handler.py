@@ -21,6 +21,7 @@ from duly.api.access.tenant_budget import TenantBudget, long_answer
 from duly.api.description.operations import Operation
 from duly.api.protocol.all_problems import gathered, together
 from duly.api.protocol.bodies import ORDINARY_BODY_BYTES, read_body, read_json
+from duly.api.protocol.dry_run import is_dry_run
 from duly.api.protocol.etags import if_match_problems, unheeded
 from duly.api.protocol.listing import InPieces, Listed
 from duly.api.protocol.problems import (
@@ -137,14 +138,15 @@ class RequestHandler:
             # Storing the answer for an idempotency key takes a second statement; and known problems roll everything
             # back.
             one_statement = operation.one_statement and key is None and not asked.problems
+            writes = operation.writes and not is_dry_run(asked.query)  # which begins, and undoes, its own transaction
             async with (
                 self._turn(caller, key),
-                tenancy(self.duly, caller, writes=operation.writes, one_statement=one_statement) as own,
+                tenancy(self.duly, caller, writes=writes, one_statement=one_statement) as own,
             ):
                 ask = ApiRequest(request, caller, own, asked.said, asked.query)
                 with together(asked.problems, {}):
                     answer = await (operation.run(ask) if key is None else _once(key, operation, ask, asked.body))
-                done = operation.writes
+                done = writes
         except StoreUnavailable as error:
             if isinstance(error, Unconfirmed) or (done and not isinstance(error, NotWritable)):  # in the commit
                 log.error(Line("request.uncertain", {"request": request_id(request), "error": str(error)}))
@@ -214,7 +216,7 @@ async def _read(operation: Operation, request: Request, body: bytes) -> ReadRequ
     problems += unheeded(request, operation.guarded) if operation.writes else ()
     key = None
     with gathered(problems):
-        key = _key(request) if operation.remembered else None
+        key = _key(request) if operation.remembered and not is_dry_run(query) else None
     if operation.takes is None:
         return ReadRequest(query, key, body, _refuse(body), problems)
     try:

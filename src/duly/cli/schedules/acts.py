@@ -13,13 +13,14 @@ from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.lists.acts import Progress, Words, act_on_all
 from duly.cli.output import STYLES, counted, readable
 from duly.cli.payloads import read_payload
+from duly.cli.schedules.dry_run import IN_EARNEST, DryRunOptions, consequence_view
 from duly.cli.schedules.filters import ANY_SCHEDULE, BY_NAME, FilterOptions, ManyOptions, by_filter
 from duly.cli.schedules.views import acted, backfilled, paused_now, resumed
 from duly.duly import Duly
 from duly.errors import Invalid, Misuse, Problem
 from duly.records.event import EVENT_JSON, Status
 from duly.records.finding.acts import ActedOn
-from duly.records.schedule import SCHEDULE_JSON
+from duly.records.schedule import SCHEDULE_JSON, Schedule
 from duly.rules.recurrence import DEFAULT_ZONE
 from duly.verbs.schedules.runs import UNCHANGED
 
@@ -53,7 +54,7 @@ def pause(
 
     duly schedules pause --tag nightly --until 2h --reason migration --dry-run
     """
-    if by_filter(names, which, many):
+    if by_filter(names, which, many, can_be_tried=True):
         asked, words = which.filter(), Words("pause", "paused", "schedules")
 
         async def deed(duly: Duly, dry_run: bool, tell: Progress) -> ActedOn:
@@ -70,7 +71,11 @@ def pause(
         before = await duly.schedules.get(name, tenant=tenant)
         ends = None if until is None else await resolve_in(duly, until, before.timezone, "until")
         fate = None if passed is None else passed.lower()
-        paused = await duly.schedules.pause(name, tenant=tenant, by=person(), reason=reason, until=ends, passed=fate)
+        paused = await duly.schedules.pause(
+            name, tenant=tenant, by=person(), reason=reason, until=ends, passed=fate, dry_run=many.dry_run
+        )
+        if many.dry_run:
+            return _as_it_would_be(paused, many)
         return ActResult(SCHEDULE_JSON.write(paused), acted(paused, paused_now(before, paused), await duly.now()))
 
     return _each(names, act, "schedules", invocation)
@@ -85,7 +90,7 @@ def resume(
     invocation: Hidden,
 ) -> int:
     """Resume paused schedules."""
-    if by_filter(names, which, many):
+    if by_filter(names, which, many, can_be_tried=True):
         asked, words = which.filter(), Words("resume", "resumed", "schedules")
 
         async def deed(duly: Duly, dry_run: bool, tell: Progress) -> ActedOn:
@@ -99,7 +104,10 @@ def resume(
     async def act(duly: Duly, name: str) -> ActResult:
         before = await duly.schedules.get(name, tenant=tenant)
         fate = None if passed is None else passed.lower()
-        result = await duly.schedules.resume(name, passed=fate, tenant=tenant, by=person())
+        result = await duly.schedules.resume(name, passed=fate, tenant=tenant, by=person(), dry_run=many.dry_run)
+        if many.dry_run:
+            told = _as_it_would_be(result.schedule, many)
+            return ActResult(told.json | {"passed": result.passed, "fires": result.fires}, told.said)
         now = await duly.now()
         said = acted(result.schedule, "was not paused", now) if before.enabled else resumed(result, now)
         return ActResult(result.to_json(), said)
@@ -146,11 +154,16 @@ def trigger(
     return _each(names, act, "events", invocation)
 
 
-def skip(*names: str, tenant: Tenant = "default", reason: Reason = None, invocation: Hidden) -> int:
+def skip(
+    *names: str, tenant: Tenant = "default", reason: Reason = None, dry: DryRunOptions = IN_EARNEST, invocation: Hidden
+) -> int:
     """Skip the next event of each schedule, and only that event."""
+    dry.check()
 
     async def act(duly: Duly, name: str) -> ActResult:
-        skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason)
+        skipped = await duly.schedules.skip(name, tenant=tenant, by=person(), reason=reason, dry_run=dry.dry_run)
+        if dry.dry_run:
+            return _as_it_would_be(skipped, dry)
         return ActResult(SCHEDULE_JSON.write(skipped), acted(skipped, "leaves one out", await duly.now()))
 
     return _each(names, act, "schedules", invocation)
@@ -163,16 +176,20 @@ def reschedule(
         str, Parameter(help="2026-12-01T09:00:00Z, a local time in the schedule's zone, +30s, in 5m, or now")
     ],
     tenant: Tenant = "default",
+    dry: DryRunOptions = IN_EARNEST,
     invocation: Hidden,
 ) -> int:
     """Reschedule the next event of a schedule, and only that event: the rule continues after it."""
+    dry.check()
     if not when:
         raise Misuse(f"give the new due time: {EXAMPLES}")
 
     async def act(duly: Duly, name: str) -> ActResult:
         zone = (await duly.schedules.get(name, tenant=tenant)).timezone
         due = await resolve_in(duly, " ".join(when), zone)
-        moved = await duly.schedules.reschedule(name, due, tenant=tenant, by=person())
+        moved = await duly.schedules.reschedule(name, due, tenant=tenant, by=person(), dry_run=dry.dry_run)
+        if dry.dry_run:
+            return _as_it_would_be(moved, dry)
         return ActResult(SCHEDULE_JSON.write(moved), acted(moved, "was moved, this once", await duly.now()))
 
     return _each((name,), act, "schedules", invocation)
@@ -219,16 +236,26 @@ def backfill(
 _OPTIONS = {"start": "from", "end": "to"}
 
 
-def delete(*names: str, tenant: Tenant = "default", invocation: Hidden) -> int:
+def delete(*names: str, tenant: Tenant = "default", dry: DryRunOptions = IN_EARNEST, invocation: Hidden) -> int:
     """Delete schedules, without asking for confirmation. Waiting events are cancelled; running events finish."""
+    dry.check()
 
     async def act(duly: Duly, name: str) -> ActResult:
+        if dry.dry_run:
+            told = await duly.schedules.delete(name, tenant=tenant, by=person(), dry_run=True)
+            json = {"name": name, "tenant": tenant, "cancelled": told.cancelled.count, "consequence": dry.seen(told)}
+            return ActResult(json, consequence_view(name, told))
         cancelled = await duly.schedules.delete(name, tenant=tenant, by=person())
         waited = f"{counted(cancelled, 'waiting event')} {'was' if cancelled == 1 else 'were'} cancelled"
         said = Text.assemble("deleted ", (readable(name), "bold"), f": {waited}")
         return ActResult({"name": name, "tenant": tenant, "cancelled": cancelled}, said)
 
     return _each(names, act, "deleted", invocation)
+
+
+def _as_it_would_be(schedule: Schedule, dry: DryRunOptions) -> ActResult:
+    told = dry.seen(schedule.consequence)
+    return ActResult(SCHEDULE_JSON.write(schedule) | {"consequence": told}, consequence_view(schedule.name, told))
 
 
 def _each(names: tuple[str, ...], act: Act, of_many: str | None, invocation: Invocation) -> int:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from duly.cli.schedules.dry_run import DryRunOptions
 from duly.errors import Invalid, Misuse
 from duly.records.filters import read_filter_of
 from duly.records.finding.schedules import SCHEDULE_FIELDS, ScheduleFilter
@@ -46,22 +47,26 @@ ANY_SCHEDULE = FilterOptions()
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ManyOptions:
-    """Options of acts on schedules that are selected by filters, not by names."""
+class ManyOptions(DryRunOptions):
+    """Options of acts on schedules that are selected by names or by filters."""
 
     all: Annotated[bool, Parameter(help="Instead of names: all schedules, or those that match the filters")] = False
-    dry_run: Annotated[bool, Parameter(help="With filters: show how many of each kind, and change nothing")] = False
     yes: Annotated[bool, Parameter(help="With filters: do not ask for confirmation")] = False
 
 
 BY_NAME = ManyOptions()
 
 
-def by_filter(names: tuple[str, ...], which: FilterOptions, many: ManyOptions) -> bool:
-    """Whether schedules are selected by filters; raises Misuse if it is not clear."""
+def by_filter(names: tuple[str, ...], which: FilterOptions, many: ManyOptions, *, can_be_tried: bool = False) -> bool:
+    """Whether schedules are selected by filters; raises Misuse if it is not clear. *can_be_tried*: the act has a dry
+    run for a schedule by its name, too."""
     filtered = which != ANY_SCHEDULE
-    if names and (filtered or many != BY_NAME):
-        raise Misuse("give either the names of schedules, or filters and --all, --dry-run and --yes, not both")
+    if names and (filtered or many.all or many.yes or not (can_be_tried or many == BY_NAME)):
+        options = "--all and --yes" if can_be_tried else "--all, --dry-run and --yes"
+        raise Misuse(f"give either the names of schedules, or filters and {options}, not both")
+    if not names and many.viewer is not None:
+        raise Misuse("--viewer can only be given together with the names of schedules and --dry-run")
+    many.check()
     if not names and not filtered and not many.all:
         raise Misuse(
             "give the names of the schedules, filters such as --tag, or --all; `duly schedules list` shows them"

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -12,6 +14,7 @@ from duly.cli.invocation import Hidden, Invocation, person
 from duly.cli.names import DEFAULT_TENANT
 from duly.cli.output import note, print_json, screen, tell_error
 from duly.cli.payloads import read_payload, read_text
+from duly.cli.schedules.dry_run import IN_EARNEST, DryRunOptions, consequence_view
 from duly.cli.schedules.options import AS_USUAL, NO_BOUNDS, NO_RULE, DeliveryOptions, RuleOptions, TimetableOptions
 from duly.cli.schedules.views import put_line
 from duly.cli.targets.options import HERE, TargetOptions
@@ -84,6 +87,7 @@ def put(
             allow_leading_hyphen=True,
         ),
     ] = None,
+    dry: DryRunOptions = IN_EARNEST,
     invocation: Hidden,
 ) -> int:
     """Create a schedule, or replace the one with this name.
@@ -91,14 +95,19 @@ def put(
     duly schedules put weekly-report --type report.weekly --cron '0 9 * * MON' --timezone Europe/Brussels
     """
     options = (what, when, aimed, bounds, delivery)
+    dry.check()
     if file is None:
-        return asyncio.run(_put(name, options, tenant, invocation))
+        return asyncio.run(_put(name, options, tenant, dry, invocation))
     if options != (NOTHING, NO_RULE, HERE, NO_BOUNDS, AS_USUAL):
-        raise Misuse("with --file, only NAME and --tenant can be given: write the other settings in the file")
-    return asyncio.run(_put_file(name, file, tenant, invocation))
+        raise Misuse(
+            "with --file, only NAME, --tenant and --dry-run can be given: write the other settings in the file"
+        )
+    return asyncio.run(_put_file(name, file, tenant, dry, invocation))
 
 
-async def _put(name: str | None, options: Options, tenant: str | None, invocation: Invocation) -> int:
+async def _put(
+    name: str | None, options: Options, tenant: str | None, dry: DryRunOptions, invocation: Invocation
+) -> int:
     what, when, aimed, bounds, delivery = options
     if name is None:
         raise Misuse("give the name of the schedule, or --file")
@@ -106,17 +115,29 @@ async def _put(name: str | None, options: Options, tenant: str | None, invocatio
     if what.type is None and own is None:
         raise Misuse("the event type is missing: give --type, as in --type report.weekly")
     options = (what, when, aimed, bounds, delivery)
-    async with invocation.duly() as duly:
+    async with _opened(dry, invocation) as duly:
         settings = await settings_of(duly, options, tenant or DEFAULT_TENANT, partial=own is not None)
         written = {"name": name, "template": own, **settings}
-        done = await put_one(duly, read_schedule(written, tenant=tenant))
+        done = await put_one(duly, read_schedule(written, tenant=tenant), dry_run=dry.dry_run)
         await warn_of_unserved(duly, [done.schedule])
         now = await duly.now()
     if invocation.json:
-        print_json(_to_json(done))
+        print_json(_to_json(done, dry))
+    else:
+        _print(done, dry, now)
+    return 0
+
+
+def _opened(dry: DryRunOptions, invocation: Invocation) -> AbstractAsyncContextManager[Duly]:
+    """The Duly for a put; a dry run makes no file."""
+    return invocation.duly_for_looking() if dry.dry_run else invocation.duly()
+
+
+def _print(done: PutResult, dry: DryRunOptions, now: datetime) -> None:
+    if dry.dry_run:
+        screen().print(consequence_view(done.schedule.name, dry.seen(done.schedule.consequence)))
     else:
         screen().print(put_line(done.schedule, done.change, now), soft_wrap=True)
-    return 0
 
 
 async def settings_of(duly: Duly, options: Options, tenant: str, *, partial: bool) -> dict[str, Any]:
@@ -134,10 +155,10 @@ async def warn_of_unserved(duly: Duly, schedules: Iterable[Schedule]) -> None:
         note(f"warning: {warning}")
 
 
-async def put_one(duly: Duly, arguments: dict[str, Any]) -> PutResult:
+async def put_one(duly: Duly, arguments: dict[str, Any], *, dry_run: bool = False) -> PutResult:
     """Stores a schedule; returns it with the change that this made."""
     before = await existing(duly, arguments["name"], arguments.get("tenant", "default"))
-    after = await duly.schedules.put(**arguments, by=person())
+    after = await duly.schedules.put(**arguments, by=person(), dry_run=dry_run)
     return PutResult(after, change(before, after))
 
 
@@ -152,21 +173,33 @@ def change(before: Schedule | None, after: Schedule) -> str:
     if before is None:
         return "created"
     moving: dict[str, Any] = dict.fromkeys(
-        ("next_at", "last_at", "last_status", "held", "hold_kind", "halted", "halt_kind", "passed_over", "earlier_json")
+        (
+            "next_at",
+            "last_at",
+            "last_status",
+            "held",
+            "hold_kind",
+            "halted",
+            "halt_kind",
+            "passed_over",
+            "earlier_json",
+            "consequence",
+        )
     )
     same = msgspec.structs.replace(before, **moving) == msgspec.structs.replace(after, **moving)
     return "unchanged" if same else "changed"
 
 
-async def _put_file(name: str | None, file: str, tenant: str | None, invocation: Invocation) -> int:
+async def _put_file(name: str | None, file: str, tenant: str | None, dry: DryRunOptions, invocation: Invocation) -> int:
     found, alone = _schedules_in(read_text(file))
     if name is not None and not alone:
         raise Misuse(f"{name!r} cannot be the name of every schedule in a list: remove NAME")
     done: list[PutResult] = []
-    async with invocation.duly() as duly:
+    async with _opened(dry, invocation) as duly:
         for written in _in_order(found):
             try:
-                done.append(await put_one(duly, read_schedule(written, name=name, tenant=tenant)))
+                arguments = read_schedule(written, name=name, tenant=tenant)
+                done.append(await put_one(duly, arguments, dry_run=dry.dry_run))
             except DulyError as error:
                 if alone:
                     raise
@@ -174,10 +207,10 @@ async def _put_file(name: str | None, file: str, tenant: str | None, invocation:
         await warn_of_unserved(duly, [one.schedule for one in done])
         now = await duly.now()
     if invocation.json:
-        print_json(_to_json(done[0]) if alone else {"schedules": [_to_json(one) for one in done]})
+        print_json(_to_json(done[0], dry) if alone else {"schedules": [_to_json(one, dry) for one in done]})
     else:
         for one in done:
-            screen().print(put_line(one.schedule, one.change, now), soft_wrap=True)
+            _print(one, dry, now)
     return 0 if len(done) == len(found) else 1
 
 
@@ -218,5 +251,6 @@ def _of(written: Any, error: DulyError) -> DulyError:
     return error
 
 
-def _to_json(done: PutResult) -> dict[str, Any]:
-    return SCHEDULE_JSON.write(done.schedule) | {"change": done.change}
+def _to_json(done: PutResult, dry: DryRunOptions) -> dict[str, Any]:
+    told = {"consequence": dry.seen(done.schedule.consequence)} if dry.dry_run else {}
+    return SCHEDULE_JSON.write(done.schedule) | told | {"change": done.change}

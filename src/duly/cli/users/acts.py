@@ -13,6 +13,7 @@ from duly.cli.invocation import Hidden, Invocation, person, require_file
 from duly.cli.names import DEFAULT_TENANT
 from duly.cli.output import counted, note, print_json, screen
 from duly.cli.payloads import read_payload
+from duly.cli.schedules.dry_run import IN_EARNEST, DryRunOptions, consequence_view
 from duly.cli.users.names import find_user
 from duly.cli.users.views import done_to, planned
 from duly.decide.calendars.users import OPTIONAL, changes_of
@@ -163,14 +164,16 @@ def update(
         Parameter(help=f"Remove an optional field: {', '.join(OPTIONAL)}; may be repeated", metavar="FIELD"),
     ] = None,
     tenant: Tenant = None,
+    dry: DryRunOptions = IN_EARNEST,
     invocation: Hidden,
 ) -> None:
     """Change some fields of a user. Events that have not started are updated as well.
 
     duly users update ada --timezone America/New_York --clear anniversary
     """
+    dry.check()
     with fields.explained():
-        asyncio.run(_update(user, _changes(fields.given(), clear or []), tenant, invocation))
+        asyncio.run(_update(user, _changes(fields.given(), clear or []), tenant, dry, invocation))
 
 
 def _changes(given: dict[str, Any], cleared: Sequence[str]) -> dict[str, Any]:
@@ -185,17 +188,30 @@ def _changes(given: dict[str, Any], cleared: Sequence[str]) -> dict[str, Any]:
     return given | dict.fromkeys(away)
 
 
-async def _update(name: str, changes: dict[str, Any], tenant: str | None, invocation: Invocation) -> None:
+async def _update(
+    name: str, changes: dict[str, Any], tenant: str | None, dry: DryRunOptions, invocation: Invocation
+) -> None:
     duly = invocation.duly_with_event_types()
     require_file(duly)
     async with duly:
         before = await find_user(duly, name, tenant)
-        after = await duly.users.update(before.id, tenant=tenant, by=person(), **changes)
+        after = await duly.users.update(before.id, tenant=tenant, by=person(), dry_run=dry.dry_run, **changes)
+        if dry.dry_run:
+            _tell_dry(after, dry, invocation)
+            return
         changed = sorted(field for field in changes_of(before, after) if "." not in field)
         if changed:
             await _tell(duly, after, "changed", f": {', '.join(changed)}", invocation)
         else:
             await _tell(duly, after, "unchanged", "", invocation)
+
+
+def _tell_dry(user: User, dry: DryRunOptions, invocation: Invocation) -> None:
+    told = dry.seen(user.consequence)
+    if invocation.json:
+        print_json(USER_JSON.write(user) | {"consequence": told})
+    else:
+        screen().print(consequence_view(f"{user.first_name} {user.last_name}", told))
 
 
 def _tell_of(strangers: Sequence[str]) -> None:
@@ -215,15 +231,23 @@ def delete(
     *,
     tenant: Tenant = None,
     reason: Reason = None,
+    dry: DryRunOptions = IN_EARNEST,
     invocation: Hidden,
 ) -> None:
     """Delete a user, without asking for confirmation. Waiting events are cancelled; running events finish."""
-    asyncio.run(_delete(user, tenant, reason, invocation))
+    dry.check()
+    asyncio.run(_delete(user, tenant, reason, dry, invocation))
 
 
-async def _delete(name: str, tenant: str | None, reason: str | None, invocation: Invocation) -> None:
+async def _delete(
+    name: str, tenant: str | None, reason: str | None, dry: DryRunOptions, invocation: Invocation
+) -> None:
     async with invocation.duly_for_looking() as duly:
         found = await find_user(duly, name, tenant)
+        if dry.dry_run:
+            user = await duly.users.delete(found.id, tenant=tenant, by=person(), reason=reason, dry_run=True)
+            _tell_dry(user, dry, invocation)
+            return
         waiting = await _events(duly, found, Status.PENDING)
         user = await duly.users.delete(found.id, tenant=tenant, by=person(), reason=reason)
         cancelled = len(waiting & await _events(duly, found, Status.CANCELLED))

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import AsyncIterator, Callable, Collection
 from datetime import datetime, timedelta
-from typing import Any, NoReturn, Unpack
+from typing import Any, Literal, NoReturn, Unpack, overload
 
 import msgspec
 
@@ -20,6 +20,7 @@ from duly.decide.series.preview import Preview, never
 from duly.decide.series.why_not import WhyNot
 from duly.errors import Invalid, NotFound, Problem
 from duly.records.event import EVENT_JSON, Event
+from duly.records.figures.consequence import Consequence
 from duly.records.figures.stats import STATS_JSON, Stats
 from duly.records.finding.counts import Count
 from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
@@ -76,6 +77,7 @@ class Schedules(ScheduleActs):
         tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         **policies: Unpack[PolicyOptions],
@@ -85,7 +87,8 @@ class Schedules(ScheduleActs):
         An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused;
         without *tags*, it keeps those that it has.
         With *expected*, raises Stale unless the schedule still has that tag. What is not given, or None, is copied from
-        the *template*; later changes of the template change no schedule.
+        the *template*; later changes of the template change no schedule. With *dry_run*, nothing is changed: the result
+        is the schedule as it would be, with the ``consequence``.
         """
         self._check(tenant)
         refuse_transaction(transaction)
@@ -105,7 +108,12 @@ class Schedules(ScheduleActs):
         }
         body = schedule_body(given, policies, partial=template is not None)
         return await self._connection.ask(
-            "PUT", place("schedules", name), body, reads=PutScheduleReader(), once=True, headers=if_match(expected)
+            "PUT",
+            rehearsed(place("schedules", name), dry_run),
+            body,
+            reads=PutScheduleReader(),
+            once=True,
+            headers=if_match(expected),
         )
 
     async def get(self, name: str, *, tenant: str | None = None) -> Schedule:
@@ -156,6 +164,7 @@ class Schedules(ScheduleActs):
         until: datetime | timedelta | float | str | None = None,
         passed: str | None = None,
         tenant: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
     ) -> Schedule:
@@ -164,9 +173,12 @@ class Schedules(ScheduleActs):
 
         The pause ends by itself at *until*, an instant or a span from now; without it, somebody has to resume the
         schedule. Either way, *passed* says what becomes of the occurrences whose time comes meanwhile: "skip", the
-        default, or "fire", by the misfire policy. A second pause that says any of these replaces all three.
+        default, or "fire", by the misfire policy. A second pause that says any of these replaces all three. With
+        *dry_run*, nothing is changed: the result has the ``consequence``.
         """
-        return await self._act(name, "pause", pause_body(reason, until, passed), tenant, transaction, by)
+        return await self._act(
+            _place(name, "pause"), pause_body(reason, until, passed), tenant, dry_run, transaction, by
+        )
 
     async def resume(
         self,
@@ -174,39 +186,55 @@ class Schedules(ScheduleActs):
         *,
         tenant: str | None = None,
         passed: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
     ) -> Resumed:
         """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
         ``passed="fire"``, the misfire policy treats them as missed. Without *passed*, the pause itself has said which.
-        A pause whose end has passed has ended at that instant, as it had said, even if no worker has noticed it."""
+        A pause whose end has passed has ended at that instant, as it had said, even if no worker has noticed it. With
+        *dry_run*, nothing is changed: the schedule of the result has the ``consequence``."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
         seen: Any = await self._connection.ask(
-            "POST", _place(name, "resume"), said(passed=passed), reads=RESUMED_SCHEDULE, once=True
+            "POST",
+            rehearsed(_place(name, "resume"), dry_run),
+            said(passed=passed),
+            reads=RESUMED_SCHEDULE,
+            once=True,
         )
         return Resumed(SCHEDULE_JSON.read(seen), seen.passed, seen.fires)
 
     # -- the next event
 
     async def reschedule(
-        self, name: str, due: datetime, *, tenant: str | None = None, transaction: Any = None, by: str = "api"
+        self,
+        name: str,
+        due: datetime,
+        *,
+        tenant: str | None = None,
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
     ) -> Schedule:
-        """Move only the next event; the rule continues after it."""
-        return await self._act(name, "reschedule", {"due_at": instant("due", due)}, tenant, transaction, by)
+        """Move only the next event; the rule continues after it. With *dry_run*, nothing is changed: the result has the
+        ``consequence``."""
+        body = {"due_at": instant("due", due)}
+        return await self._act(_place(name, "reschedule"), body, tenant, dry_run, transaction, by)
 
     async def skip(
         self,
         name: str,
         *,
         tenant: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         reason: str | None = None,
     ) -> Schedule:
-        """Skip only the next event."""
-        return await self._act(name, "skip", said(reason=reason), tenant, transaction, by)
+        """Skip only the next event. With *dry_run*, nothing is changed: the result has the ``consequence``."""
+        return await self._act(_place(name, "skip"), said(reason=reason), tenant, dry_run, transaction, by)
 
     # -- events outside the rule
 
@@ -270,7 +298,7 @@ class Schedules(ScheduleActs):
         body = said(**{"from": instant("start", start), "to": instant("end", end), "limit": limit, "label": label})
         return await self._connection.ask(
             "POST",
-            f"{_place(name, 'backfill')}?dry_run=true" if dry_run else _place(name, "backfill"),
+            rehearsed(_place(name, "backfill"), dry_run),
             body,
             reads=BACKFILLED,
             once=True,
@@ -327,21 +355,51 @@ class Schedules(ScheduleActs):
         query = said(at=moment("at", at))
         return await self._connection.ask("GET", _place(name, "why-not"), reads=WHY_NOT, query=query)
 
+    @overload
     async def delete(
         self,
         name: str,
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: Literal[True],
         transaction: Any = None,
         by: str = "api",
-    ) -> int:
+    ) -> Consequence: ...
+
+    @overload
+    async def delete(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        dry_run: Literal[False] = False,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int: ...
+
+    async def delete(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        expected: str | None = None,
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int | Consequence:
         """Delete a schedule; return how many of its events were cancelled. Events under way continue to their end.
-        Raises Stale unless the schedule has the *expected* tag."""
+        Raises Stale unless the schedule has the *expected* tag. With *dry_run*, nothing is changed: the result is the
+        ``Consequence``."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
-        seen = await self._connection.ask("DELETE", _place(name), reads=DELETED, once=True, headers=if_match(expected))
+        seen: DeletedSchedule = await self._connection.ask(
+            "DELETE", rehearsed(_place(name), dry_run), reads=DELETED, once=True, headers=if_match(expected)
+        )
+        if isinstance(seen.consequence, Consequence):
+            return seen.consequence
         return seen.cancelled
 
     def replan(self, *, dry_run: bool = False, transaction: Any = None, by: str = "api") -> NoReturn:
@@ -349,12 +407,17 @@ class Schedules(ScheduleActs):
         raise here_only("schedules.replan", "workers replan automatically when their time zone data is newer")
 
     async def _act(
-        self, name: str, act: str, body: dict[str, Any], tenant: str | None, transaction: Any, by: str
+        self, act: str, body: dict[str, Any], tenant: str | None, dry_run: bool, transaction: Any, by: str
     ) -> Schedule:
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
-        return await self._connection.ask("POST", _place(name, act), body, reads=SCHEDULE_JSON, once=True)
+        return await self._connection.ask("POST", rehearsed(act, dry_run), body, reads=SCHEDULE_JSON, once=True)
+
+
+def rehearsed(place: str, dry_run: bool) -> str:
+    """The address of an act, or of its dry run."""
+    return f"{place}?dry_run=true" if dry_run else place
 
 
 def if_match(tag: str | None) -> dict[str, str] | None:

@@ -10,7 +10,7 @@ from duly.client.protocol.connection import place
 from duly.client.protocol.group import Group
 from duly.client.protocol.paging import all_pages, count_of, up_to, whole_history
 from duly.client.protocol.refusals import here_only, refuse_name, refuse_transaction
-from duly.client.schedules.schedules import if_match
+from duly.client.schedules.schedules import if_match, rehearsed
 from duly.client.users.bulk_import import import_users
 from duly.decide.calendars.attribute_filters import PREFIX, write_attribute
 from duly.decide.checks import check_id, name_problems, write_json
@@ -80,17 +80,24 @@ class Users(Group):
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         **changes: Unpack[UserChanges],
     ) -> User:
         """Change the given fields of a user. Events that have not started follow: their time, payload and zone. Events
-        under way or being retried are delivered unchanged. Raises Stale unless the user has the *expected* tag."""
+        under way or being retried are delivered unchanged. Raises Stale unless the user has the *expected* tag. With
+        *dry_run*, nothing is changed: the result is the user as they would be, with the ``consequence``."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
         return await self._connection.ask(
-            "PUT", _place(id), _body(changes), reads=USER_JSON, once=True, headers=if_match(expected)
+            "PUT",
+            rehearsed(_place(id), dry_run),
+            _body(changes),
+            reads=USER_JSON,
+            once=True,
+            headers=if_match(expected),
         )
 
     async def delete(
@@ -99,18 +106,22 @@ class Users(Group):
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         reason: str | None = None,
     ) -> User:
         """Delete a user, and cancel the events that have not started. Events under way continue to their end, and none
-        follows them. Raises Stale unless the user has the *expected* tag. A *reason* cannot be sent over HTTP."""
+        follows them. Raises Stale unless the user has the *expected* tag. With *dry_run*, nothing is changed: the
+        result has the ``consequence``. A *reason* cannot be sent over HTTP."""
         self._check(tenant)
         refuse_transaction(transaction)
         refuse_name(by)
         if reason is not None:
             raise here_only("reason= of users.delete", "leave it out")
-        return await self._connection.ask("DELETE", _place(id), reads=USER_JSON, once=True, headers=if_match(expected))
+        return await self._connection.ask(
+            "DELETE", rehearsed(_place(id), dry_run), reads=USER_JSON, once=True, headers=if_match(expected)
+        )
 
     async def events(self, id: str, *, tenant: str | None = None, limit: int = 100) -> builtins.list[Event]:
         """The events of a user, the newest first. For other filters, use ``events.find(OfUser(id) & …)``."""

@@ -9,7 +9,7 @@ from duly.decide.error_text import describe
 from duly.decide.series.due_head import Fire, HeadFacts, catch_up, continues_after, due_of, head_of
 from duly.decide.series.pauses import PausedTime
 from duly.errors import Invalid, Problem
-from duly.records.event import NewEvent
+from duly.records.event import Event, NewEvent
 from duly.records.series import Series
 from duly.rules.timetable import BEFORE
 from duly.values.durations import format_duration
@@ -118,7 +118,7 @@ class Continuation(NamedTuple):
     """A head whose series goes on; it stands for *many* heads alike."""
 
     series: Series
-    head: NewEvent
+    head: Event | NewEvent
     many: int = 1
     paused: PausedTime | None = None  # until the pause ends, the head is held; no row counts it
 
@@ -171,7 +171,7 @@ def expand(
     return Expanded(counts, left_out, failed)
 
 
-def _resumed(series: Series, head: NewEvent, paused: PausedTime) -> tuple[list[datetime], datetime | None]:
+def _resumed(series: Series, head: Event | NewEvent, paused: PausedTime) -> tuple[list[datetime], datetime | None]:
     """When the held head of a paused schedule fires, and perhaps others by the misfire policy at the end of the pause;
     and the instant after which the series continues, or None if nothing follows."""
     due = head.due or paused.until

@@ -7,6 +7,7 @@ import msgspec
 
 from duly.decide.series.preview import Preview
 from duly.records.event import EVENT_JSON
+from duly.records.figures.consequence import CONSEQUENCE
 from duly.records.finding.acts import ActedOn, ActKind
 from duly.records.finding.counts import Count
 from duly.records.history import ENTRY_JSON
@@ -105,6 +106,7 @@ class DeletedSchedule(msgspec.Struct, frozen=True):
 
     name: str
     cancelled: FromZero
+    consequence: CONSEQUENCE = msgspec.UNSET
 
 
 class ReleasedEvents(msgspec.Struct, frozen=True):

@@ -1,16 +1,17 @@
 """Runs Duly's statements on a caller's own connection: the transaction and the commit are the caller's."""
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from duly.errors import Misuse, SchemaMismatch
 from duly.stores.postgres.bulk_copy import UTF8, BulkCopyQueries, asyncpg_copies, asyncpg_copy, sqlstate_of
 from duly.stores.postgres.copy_rows import Table
 from duly.stores.queries import Query
 from duly.stores.statements.statements import StoreQueries
+from duly.stores.undone import rolled_back, savepoint
 
 SUPPORTED = "asyncpg, psycopg (3), SQLAlchemy (Core or ORM, sync or async) on PostgreSQL, or duly.transaction()"
 
@@ -25,6 +26,11 @@ class CallersTransaction(BulkCopyQueries):
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         with _told_of_missing_tables():
             return await run_on(self.connection, query, parameters)
+
+    @asynccontextmanager
+    async def undone(self) -> AsyncIterator[Self]:
+        async with rolled_back(savepoint(self.run)):
+            yield self
 
     def copies(self) -> bool:
         return copies_on(self.connection)
@@ -65,11 +71,13 @@ async def run_on(connection: Any, query: Query, parameters: dict[str, Any]) -> l
     elif kind == "psycopg" and inspect.iscoroutinefunction(connection.execute):
         _refuse_autocommit(_commits_at_once(connection))
         async with connection.cursor(row_factory=_tuples()) as cursor:
-            rows = await (await cursor.execute(query.named(), _used(query, parameters))).fetchall()
+            await cursor.execute(query.named(), _used(query, parameters))
+            rows = await cursor.fetchall() if cursor.description else []
     elif kind == "sqlalchemy" and hasattr(connection, "sync_session"):
         return await run_on(await connection.connection(), query, parameters)
     elif kind == "sqlalchemy" and hasattr(connection, "sync_connection"):
-        rows = (await connection.exec_driver_sql(*_driver_sql(connection, query, parameters))).fetchall()
+        found = await connection.exec_driver_sql(*_driver_sql(connection, query, parameters))
+        rows = found.fetchall() if found.returns_rows else []
     else:
         raise Misuse(
             f"transaction= got a {kind} {type(connection).__name__}, which cannot be awaited: "
@@ -93,13 +101,14 @@ def run_on_sync(connection: Any, query: Query, parameters: dict[str, Any]) -> li
     if kind == "sqlalchemy" and hasattr(connection, "flush"):
         return run_on_sync(connection.connection(), query, parameters)
     if kind == "sqlalchemy":
-        rows = connection.exec_driver_sql(*_driver_sql(connection, query, parameters)).fetchall()
+        found = connection.exec_driver_sql(*_driver_sql(connection, query, parameters))
+        rows = found.fetchall() if found.returns_rows else []
     else:
         if kind == "psycopg":
             _refuse_autocommit(_commits_at_once(connection))
         with connection.cursor(**({"row_factory": _tuples()} if kind == "psycopg" else {})) as cursor:
             cursor.execute(query.named(), _used(query, parameters))
-            rows = cursor.fetchall()
+            rows = cursor.fetchall() if cursor.description else []
     return [_in_utc(row) for row in rows]
 
 

@@ -46,6 +46,7 @@ from duly.stores.postgres.tenants.tenant_session import (
 from duly.stores.postgres.waker import PostgresWaker
 from duly.stores.queries import Query
 from duly.stores.statements.statements import Autocommit
+from duly.stores.undone import rolled_back, savepoint
 
 OWN_CONNECTIONS = 5
 """Connections of the engine: claims, settlements, lease renewals, and people's lookups."""
@@ -422,6 +423,12 @@ class PostgresTransaction(BulkCopyQueries):
         connection = self.connection
         with QueryTimeout(connection, self.store.query_limit):
             return await run_query(connection, query, parameters)
+
+    @asynccontextmanager
+    async def undone(self) -> AsyncIterator["PostgresTransaction"]:
+        async with rolled_back(savepoint(self.run)):
+            with self.creations.all_undone():
+                yield self
 
     def copies(self) -> bool:
         return asyncpg_copies(self.connection)

@@ -40,6 +40,7 @@ from duly.stores.sqlite.locks import LockWait
 from duly.stores.sqlite.tenant_session import SqliteTenantSession
 from duly.stores.sqlite.waker import SqliteWaker
 from duly.stores.statements.statements import Autocommit
+from duly.stores.undone import rolled_back
 from duly.values.instants import write_instant
 
 T = TypeVar("T")
@@ -374,6 +375,13 @@ class SqliteTransaction(SqliteQueries):
             raise
         else:
             await self._call(execute_plain, "RELEASE duly")
+
+    @asynccontextmanager
+    async def undone(self) -> AsyncIterator["SqliteTransaction"]:
+        wakes = self.wakes
+        async with rolled_back(self.savepoint()):
+            yield self
+        self.wakes = wakes
 
     async def run(self, query: Query, parameters: dict[str, Any]) -> list[Any]:
         self.wakes |= query.name in _WAKING

@@ -53,6 +53,7 @@ from duly.stores.statements.targets import TargetQueries
 from duly.stores.statements.timers import TimerQueries
 from duly.stores.statements.users import UserQueries
 from duly.stores.statements.workers import WorkerQueries
+from duly.stores.undone import rolled_back
 
 MOST_ENTRIES = 2**31 - 1
 """The limit for a whole history: larger than the number of entries of any subject."""
@@ -146,6 +147,10 @@ class StoreQueries(
     def begin(self) -> AbstractAsyncContextManager[Any]:
         """The transaction that this is: what is done in it commits when its owner commits it."""
         return nullcontext(self)
+
+    def undone(self) -> AbstractAsyncContextManager[Any]:
+        """A transaction, or a part of one, that is rolled back at the end, whatever was done in it."""
+        return rolled_back(self.begin())
 
     def tell_created(self, events: Iterable[CreatedEvent]) -> None:
         """Announces nothing by default: on a caller's own connection, the commit is not visible here."""

@@ -33,6 +33,11 @@ class ScheduleGroup:
         self._store, self._channels, self._transaction_of = store, channels, transaction_of
         self._presence = presence
 
+    async def _known(self, name: str, tenant: str) -> Schedule | None:
+        """A schedule as it is stored, if there is one."""
+        possible = not any((*name_problems("name", name), *name_problems("tenant", tenant)))
+        return await self._store.schedule_named(tenant, name) if possible else None
+
     async def _named(self, name: str, tenant: str) -> Schedule:
         possible = not any((*name_problems("name", name), *name_problems("tenant", tenant)))
         found = await self._store.shown_schedule(tenant, name) if possible else None

@@ -16,9 +16,10 @@ from duly.records.results import Resumed
 from duly.records.schedule import Passed, Schedule
 from duly.verbs.schedules.group import note_act, telling
 from duly.verbs.schedules.lookups import ScheduleLookups
+from duly.verbs.schedules.rehearsal import RehearsedSchedules, with_consequence
 
 
-class SchedulePauses(ScheduleLookups):
+class SchedulePauses(ScheduleLookups, RehearsedSchedules):
     """The part of ``duly.schedules`` that pauses and resumes."""
 
     async def pause(
@@ -29,6 +30,7 @@ class SchedulePauses(ScheduleLookups):
         until: datetime | timedelta | float | str | None = None,
         passed: str | None = None,
         tenant: str = "default",
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
     ) -> Schedule:
@@ -37,9 +39,19 @@ class SchedulePauses(ScheduleLookups):
 
         The pause ends by itself at *until*, an instant or a span from now; without it, somebody has to resume the
         schedule. Either way, *passed* says what becomes of the occurrences whose time comes meanwhile: "skip", the
-        default, or "fire", by the misfire policy. A second pause that says any of these replaces all three.
+        default, or "fire", by the misfire policy. A second pause that says any of these replaces all three. With
+        *dry_run*, nothing is changed: the result has the ``consequence``.
         """
         asked = read_pause(reason, until, passed)
+        if dry_run:
+            return with_consequence(
+                await self._dry_run(
+                    name,
+                    tenant,
+                    transaction,
+                    lambda here: here.pause(name, reason=reason, until=until, passed=passed, tenant=tenant, by=by),
+                )
+            )
         here = self._within(transaction)
         async with here._locked(name, tenant) as (tx, schedule, _head):
             await here._pause(tx, schedule, asked, by)
@@ -76,14 +88,22 @@ class SchedulePauses(ScheduleLookups):
         *,
         tenant: str = "default",
         passed: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
     ) -> Resumed:
         """Resume a schedule. A pause is not a misfire: the occurrences that it has passed over are left out. With
         ``passed="fire"``, the misfire policy treats them as missed. Without *passed*, the pause itself has said which.
-        A pause whose end has passed has ended at that instant, as it had said, even if no worker has noticed it."""
+        A pause whose end has passed has ended at that instant, as it had said, even if no worker has noticed it. With
+        *dry_run*, nothing is changed: the schedule of the result has the ``consequence``."""
         if passed is not None and passed not in PASSED:
             raise Invalid([Problem("passed", f"must be one of {', '.join(PASSED)}, not {passed!r:.50}")])
+        if dry_run:
+            told = await self._dry_run(
+                name, tenant, transaction, lambda here: here.resume(name, tenant=tenant, passed=passed, by=by)
+            )
+            would_be = msgspec.structs.replace(told.result.schedule, consequence=told.consequence)
+            return msgspec.structs.replace(told.result, schedule=would_be)
         here = self._within(transaction)
         async with here._locked(name, tenant, ends=False) as (tx, schedule, head):
             over = await here._resume(tx, schedule, head, passed, by)

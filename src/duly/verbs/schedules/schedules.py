@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
 import msgspec
 
@@ -21,6 +21,7 @@ from duly.errors import Conflict, Invalid, Problem
 from duly.ports import Dropped
 from duly.records.etags import check_tag
 from duly.records.event import Event
+from duly.records.figures.consequence import Consequence
 from duly.records.history import Cause
 from duly.records.results import ReplannedHead
 from duly.records.schedule import Schedule
@@ -30,6 +31,7 @@ from duly.values.instants import due_problems, write_instant
 from duly.verbs.schedules.bulk import ScheduleActs
 from duly.verbs.schedules.group import note_act, telling
 from duly.verbs.schedules.imports import ScheduleImports
+from duly.verbs.schedules.rehearsal import with_consequence
 from duly.verbs.schedules.templates import find_template
 from duly.verbs.schedules.why_not import ScheduleWhyNot
 
@@ -54,6 +56,7 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
         tags: Collection[str] | None = None,
         enabled: bool | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         **policies: Unpack[PolicyOptions],
@@ -63,7 +66,8 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
         An unchanged rule and zone leave the next event where it is. Without *enabled*, a paused schedule stays paused;
         without *tags*, it keeps those that it has.
         With *expected*, raises Stale unless the schedule still has that tag. What is not given, or None, is copied from
-        the *template*; later changes of the template change no schedule.
+        the *template*; later changes of the template change no schedule. With *dry_run*, nothing is changed: the result
+        is the schedule as it would be, with the ``consequence``.
         """
         given = {
             "rule": rule,
@@ -84,19 +88,41 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
         if fields.get("retry") is None:
             fields["retry"] = DEFAULT
         draft = ScheduleDraft(name=name, tenant=tenant, expected=expected, **fields)
+        if dry_run:
+            told = await self._dry_run(
+                name,
+                tenant,
+                transaction,
+                lambda here: put_schedule(here._store, draft, self._channels, by=storable(by)),
+            )
+            return with_consequence(told)
         return await put_schedule(self._store, draft, self._channels, within, storable(by))
 
     # -- the next event
 
     async def reschedule(
-        self, name: str, due: datetime, *, tenant: str = "default", transaction: Any = None, by: str = "api"
+        self,
+        name: str,
+        due: datetime,
+        *,
+        tenant: str = "default",
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
     ) -> Schedule:
         """Move only the next event; the rule continues after it. Occurrences that it is moved past are passed over; if
-        it is moved back, they can fire again."""
+        it is moved back, they can fire again. With *dry_run*, nothing is changed: the result has the
+        ``consequence``."""
         if problems := list(due_problems(due)):
             raise Invalid(problems)
         if not isinstance(due, datetime):
             raise Invalid([Problem("due", f"expected a datetime, not {type(due).__name__}")])
+        if dry_run:
+            return with_consequence(
+                await self._dry_run(
+                    name, tenant, transaction, lambda here: here.reschedule(name, due, tenant=tenant, by=by)
+                )
+            )
         due, here = due.astimezone(UTC), self._within(transaction)
         async with here._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
@@ -113,11 +139,18 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
         name: str,
         *,
         tenant: str = "default",
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         reason: str | None = None,
     ) -> Schedule:
-        """Skip only the next event."""
+        """Skip only the next event. With *dry_run*, nothing is changed: the result has the ``consequence``."""
+        if dry_run:
+            return with_consequence(
+                await self._dry_run(
+                    name, tenant, transaction, lambda here: here.skip(name, tenant=tenant, by=by, reason=reason)
+                )
+            )
         here = self._within(transaction)
         async with here._locked(name, tenant) as (tx, schedule, head):
             head = _required(head, schedule)
@@ -128,17 +161,48 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
             over = passed_over(schedule, [occurrence_of(head)], 1)
         return telling(await here.get(name, tenant=tenant), over)
 
+    @overload
     async def delete(
         self,
         name: str,
         *,
         tenant: str = "default",
         expected: str | None = None,
+        dry_run: Literal[True],
         transaction: Any = None,
         by: str = "api",
-    ) -> int:
+    ) -> Consequence: ...
+
+    @overload
+    async def delete(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        expected: str | None = None,
+        dry_run: Literal[False] = False,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int: ...
+
+    async def delete(
+        self,
+        name: str,
+        *,
+        tenant: str = "default",
+        expected: str | None = None,
+        dry_run: bool = False,
+        transaction: Any = None,
+        by: str = "api",
+    ) -> int | Consequence:
         """Delete a schedule; return how many of its events were cancelled. Events under way continue to their end.
-        Raises Stale unless the schedule has the *expected* tag."""
+        Raises Stale unless the schedule has the *expected* tag. With *dry_run*, nothing is changed: the result is the
+        ``Consequence``."""
+        if dry_run:
+            told_of = await self._dry_run(
+                name, tenant, transaction, lambda here: here.delete(name, tenant=tenant, expected=expected, by=by)
+            )
+            return told_of.consequence
         async with self._within(transaction)._locked(name, tenant) as (tx, schedule, _head):
             check_tag(f"schedule {name!r}", schedule.tag, expected)
             self._refuse_act(schedule, "delete it")

@@ -1,7 +1,7 @@
 """The verbs of users: add, list, change, delete, import. Each changes the users' events in the same transaction."""
 
 import builtins
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
@@ -25,6 +25,7 @@ from duly.verbs.found import require_found
 from duly.verbs.histories import history_page
 from duly.verbs.marks import for_doors, reads
 from duly.verbs.users.bulk_import import ImportObserver, Lines, import_users, rehearse
+from duly.verbs.users.rehearsal import dry_run as dry_run_of
 
 USERS_PER_TRANSACTION = 500
 """Users whose events a refresh updates in one transaction."""
@@ -92,13 +93,19 @@ class Users:
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         **changes: Unpack[UserChanges],
     ) -> User:
         """Change the given fields of a user. Events that have not started follow: their time, payload and zone. Events
-        under way or being retried are delivered unchanged. Raises Stale unless the user has the *expected* tag."""
+        under way or being retried are delivered unchanged. Raises Stale unless the user has the *expected* tag. With
+        *dry_run*, nothing is changed: the result is the user as they would be, with the ``consequence``."""
         id = user_id(id)
+        if dry_run:
+            return await self._dry_run(
+                id, transaction, lambda here: here.update(id, tenant=tenant, expected=expected, by=by, **changes)
+            )
         async with self._within(transaction) as tx:
             require_found("user", await tx.user(id), id, tenant)
             if expected is not None:
@@ -115,13 +122,19 @@ class Users:
         *,
         tenant: str | None = None,
         expected: str | None = None,
+        dry_run: bool = False,
         transaction: Any = None,
         by: str = "api",
         reason: str | None = None,
     ) -> User:
         """Delete a user, and cancel the events that have not started. Events under way continue to their end, and none
-        follows them. Raises Stale unless the user has the *expected* tag."""
+        follows them. Raises Stale unless the user has the *expected* tag. With *dry_run*, nothing is changed: the
+        result has the ``consequence``."""
         id = user_id(id)
+        if dry_run:
+            return await self._dry_run(
+                id, transaction, lambda here: here.delete(id, tenant=tenant, expected=expected, by=by, reason=reason)
+            )
         async with self._within(transaction) as tx:
             require_found("user", await tx.user(id), id, tenant)
             user = await _locked(tx, id, tenant, expected)
@@ -202,6 +215,10 @@ class Users:
             users, events, after = users + len(ids), events + changed, ids[-1]
             refused |= bad
         return Refreshed(users, events, refused)
+
+    async def _dry_run(self, id: str, transaction: Any, act: Callable[["Users"], Awaitable[User]]) -> User:
+        store = self._transaction_of(transaction) or self._store
+        return await dry_run_of(store, id, lambda tx: act(Users(tx, self._how, self._transaction_of)))
 
     @asynccontextmanager
     async def _within(self, transaction: Any) -> AsyncIterator[UserTransaction]:

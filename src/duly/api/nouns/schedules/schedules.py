@@ -1,11 +1,10 @@
 """Schedules over HTTP."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from duly.api.access.preview_places import PreviewBudget, a_turn
 from duly.api.description import examples
 from duly.api.description.filter_schemas import QUERY_OF_SCHEDULES as FILTERS
 from duly.api.description.operations import DescribedResponse, Operations, RequestBody
@@ -25,17 +24,15 @@ from duly.api.description.schema_words import (
 )
 from duly.api.description.schemas import COUNTING, PAGING, PAGING_BY_NAME
 from duly.api.protocol.all_problems import together
+from duly.api.protocol.dry_run import QUERY, DryRun
 from duly.api.protocol.etags import etag, expected
 from duly.api.protocol.fields import Kind, look_at_fields, read_fields
 from duly.api.protocol.long_poll import until_ended
 from duly.api.protocol.pages import page_of_history, page_of_these
-from duly.api.protocol.query_string import BOOLEANS, RequestedPage, name_place, read_boolean, read_whole
+from duly.api.protocol.query_string import BOOLEANS, RequestedPage, name_place, read_boolean
 from duly.api.protocol.request import ApiRequest, ApiResponse
-from duly.decide.checks import MOST_LISTED
 from duly.decide.series.pauses import read_until
-from duly.decide.series.preview import Preview
 from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
-from duly.records.api_key import Scope
 from duly.records.etags import schedule_tag
 from duly.records.event import EVENT_JSON, lane_of
 from duly.records.filters import read_filter_of
@@ -43,9 +40,8 @@ from duly.records.finding.schedules import ScheduleFilter
 from duly.records.history import HISTORY_PAGE
 from duly.records.results import Backfilled
 from duly.records.schedule import SCHEDULE_JSON, SCHEDULE_PAGE, Schedule
-from duly.records.wire.answers import RESUMED, DeletedSchedule, Occurrences
+from duly.records.wire.answers import RESUMED, DeletedSchedule
 from duly.records.wire.schedule_reader import editable, read_schedule
-from duly.rules.recurrence import DEFAULT_ZONE
 from duly.values.instants import read_instant
 from duly.verbs.schedules.runs import MOST_BACKFILLED, UNCHANGED
 
@@ -65,6 +61,14 @@ def _shown(schedule: Schedule, status: int = 200, warnings: Iterable[str] = (), 
     return ApiResponse(body, status, {**etag(schedule_tag(schedule)), **headers})
 
 
+def _acted(schedule: Schedule, dry: DryRun, there: Schedule | None = None) -> ApiResponse:
+    """The schedule after an act. After a dry run the ETag is that of the schedule as it is: with it in If-Match, the
+    act itself is done only while that is still so."""
+    if not dry.asked:
+        return _shown(schedule)
+    return ApiResponse(SCHEDULE_JSON.write(dry.told(schedule)), headers=etag(schedule_tag(there)) if there else {})
+
+
 async def _there(ask: ApiRequest) -> Schedule | None:
     try:
         return await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
@@ -80,10 +84,14 @@ async def _there(ask: ApiRequest) -> Schedule | None:
             "The schedule was created", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True, located=True
         ),
         200: DescribedResponse(
-            "The schedule was replaced, or was unchanged", SCHEDULE_JSON.struct, examples.SCHEDULE, tagged=True
+            "The schedule was replaced, or was unchanged; or it would be, with dry_run=true",
+            SCHEDULE_JSON.struct,
+            examples.SCHEDULE,
+            tagged=True,
         ),
     },
     takes=RequestBody(ref("NewSchedule"), examples.NEW_SCHEDULE),
+    query=QUERY,
     conflicts=True,
     guarded=True,
 )
@@ -92,12 +100,17 @@ async def put_schedule(ask: ApiRequest) -> ApiResponse:
 
     A changed rule or zone moves the next event. It does not move if the rule and zone are unchanged, or if it is
     already due. Occurrences that are passed over are listed in `passed_over`. Without `enabled`, a paused schedule
-    stays paused. The answer of a GET can be sent back unchanged.
+    stays paused. The answer of a GET can be sent back unchanged. With `dry_run=true`, nothing changes: the answer is
+    the schedule as it would be, with the `consequence`, and the ETag of the schedule as it is.
     """
     there = await _there(ask)
-    draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.channels)
+    dry = DryRun(ask)
+    with together(dry.problems):
+        draft = read_schedule(ask.body, name=ask.named("name"), tenant=ask.tenant, channels=ask.own.channels)
     tag = expected(ask, None if there is None else schedule_tag(there))
-    stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag)
+    stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag, dry_run=dry.asked)
+    if dry.asked:
+        return _acted(stored, dry, there)
     created = there is None and stored.created == stored.updated  # otherwise, another request has just created it
     warnings = await ask.own.duly.workers.warnings([lane_of(stored.type, stored.target)])
     return _shown(stored, 201, warnings, Location=ask.address) if created else _shown(stored, warnings=warnings)
@@ -136,6 +149,7 @@ async def get_schedule(ask: ApiRequest) -> ApiResponse:
     "/v1/schedules/{name}",
     {200: SCHEDULE},
     takes=RequestBody(ref("ScheduleChanges"), {"rule": {"cron": "0 10 * * MON"}, "misfire": {"policy": "skip"}}),
+    query=QUERY,
     conflicts=True,
     guarded=True,
 )
@@ -145,10 +159,12 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
     The given fields replace the old values; null resets a field to its default. `misfire`, `retry`, `dst` and
     `depends_on` may be given with single fields, which may also be null.
     """
-    if not isinstance(ask.body, dict):
-        raise Invalid([Problem("schedule", "expected an object with the fields that change")])
-    if "template" in ask.body:
-        raise Invalid([Problem("template", "fills in a whole schedule: it can only be given with PUT")])
+    dry = DryRun(ask)
+    with together(dry.problems):
+        if not isinstance(ask.body, dict):
+            raise Invalid([Problem("schedule", "expected an object with the fields that change")])
+        if "template" in ask.body:
+            raise Invalid([Problem("template", "fills in a whole schedule: it can only be given with PUT")])
     for _ in range(MOST_TRIES):
         there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
         tag = schedule_tag(there)
@@ -158,7 +174,8 @@ async def change_schedule(ask: ApiRequest) -> ApiResponse:
         if ask.body.get("enabled") is None and there.paused_until is not None:
             draft.pop("enabled", None)  # the pause may have ended by itself since it was read
         try:
-            return _shown(await ask.own.schedules.put(**draft, by=ask.by, expected=tag))
+            stored = await ask.own.schedules.put(**draft, by=ask.by, expected=tag, dry_run=dry.asked)
+            return _acted(stored, dry, there)
         except Stale:  # another request changed it first; without If-Match, merge again
             if wanted is not None:
                 raise
@@ -182,13 +199,23 @@ def _merged(there: Schedule, changes: dict[str, Any]) -> dict[str, Any]:
     "DELETE",
     "/v1/schedules/{name}",
     {200: DescribedResponse("The schedule was deleted", DeletedSchedule, {"name": "weekly-report", "cancelled": 1})},
+    query=QUERY,
     conflicts=True,
     guarded=True,
 )
 async def delete_schedule(ask: ApiRequest) -> ApiResponse:
-    """Delete a schedule. Events that have started run to their end; waiting events are cancelled."""
+    """Delete a schedule. Events that have started run to their end; waiting events are cancelled.
+
+    With `dry_run=true`, nothing is deleted: the answer has the `consequence`.
+    """
     there = await ask.own.schedules.get(ask.named("name"), tenant=ask.tenant)
     tag = expected(ask, schedule_tag(there))
+    dry = DryRun(ask)
+    dry.require_valid()
+    if dry.asked:
+        told = await ask.own.schedules.delete(there.name, tenant=ask.tenant, by=ask.by, expected=tag, dry_run=True)
+        deleted = DeletedSchedule(there.name, told.cancelled.count, dry.seen(told))
+        return ApiResponse(deleted, headers=etag(schedule_tag(there)))
     cancelled = await ask.own.schedules.delete(there.name, tenant=ask.tenant, by=ask.by, expected=tag)
     return ApiResponse({"name": there.name, "cancelled": cancelled})
 
@@ -208,6 +235,7 @@ PAUSE = taken(
     "/v1/schedules/{name}/pause",
     {200: SCHEDULE},
     takes=RequestBody(PAUSE, {"reason": "the printer is out of paper", "until": "2h"}, required=False),
+    query=QUERY,
     conflicts=True,
 )
 async def pause_schedule(ask: ApiRequest) -> ApiResponse:
@@ -217,10 +245,13 @@ async def pause_schedule(ask: ApiRequest) -> ApiResponse:
     are skipped; with `"passed": "fire"`, the misfire policy decides. A second pause that gives any field replaces all
     of them.
     """
+    dry = DryRun(ask)
     said, problems = look_at_fields(ask.body, PAUSE_FIELDS)
-    with together(problems):
-        paused = await ask.own.schedules.pause(ask.named("name"), tenant=ask.tenant, by=ask.by, **said)
-    return _shown(paused)
+    with together([*dry.problems, *problems]):
+        paused = await ask.own.schedules.pause(
+            ask.named("name"), tenant=ask.tenant, by=ask.by, dry_run=dry.asked, **said
+        )
+    return _acted(paused, dry)
 
 
 @operations.add(
@@ -232,6 +263,7 @@ async def pause_schedule(ask: ApiRequest) -> ApiResponse:
         )
     },
     takes=RequestBody(taken({"passed": maybe(choice("skip", "fire"))}), {"passed": "skip"}, required=False),
+    query=QUERY,
     conflicts=True,
 )
 async def resume_schedule(ask: ApiRequest) -> ApiResponse:
@@ -240,10 +272,14 @@ async def resume_schedule(ask: ApiRequest) -> ApiResponse:
     Occurrences that were missed during the pause are skipped, unless the pause has said otherwise. With `"passed":
     "fire"`, the misfire policy decides. A pause whose end has passed has ended then, as it had said.
     """
+    dry = DryRun(ask)
     said, problems = look_at_fields(ask.body, {"passed": str})
-    with together(problems):
-        resumed = await ask.own.schedules.resume(ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"])
-    return ApiResponse(resumed.to_json(), headers=etag(schedule_tag(resumed.schedule)))
+    with together([*dry.problems, *problems]):
+        resumed = await ask.own.schedules.resume(
+            ask.named("name"), tenant=ask.tenant, by=ask.by, passed=said["passed"], dry_run=dry.asked
+        )
+    resumed = msgspec.structs.replace(resumed, schedule=dry.told(resumed.schedule))
+    return ApiResponse(resumed.to_json(), headers={} if dry.asked else etag(schedule_tag(resumed.schedule)))
 
 
 @operations.add(
@@ -289,6 +325,7 @@ DUE = taken({"due_at": given_instant}, "due_at")
     "/v1/schedules/{name}/reschedule",
     {200: DescribedResponse("The schedule", SCHEDULE_JSON.struct, examples.MOVED, tagged=True)},
     takes=RequestBody(DUE, {"due_at": "2026-12-01T10:00:00Z"}),
+    query=QUERY,
     conflicts=True,
 )
 async def reschedule_next(ask: ApiRequest) -> ApiResponse:
@@ -297,21 +334,30 @@ async def reschedule_next(ask: ApiRequest) -> ApiResponse:
     Occurrences before the new time are passed over and listed in `passed_over`. If the event is moved back to an
     earlier time, they can fire again.
     """
-    due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
-    return _shown(await ask.own.schedules.reschedule(ask.named("name"), due, tenant=ask.tenant, by=ask.by))
+    dry = DryRun(ask)
+    with together(dry.problems):
+        due = read_fields(ask.body, {"due_at": read_instant}, "due_at")["due_at"]
+    moved = await ask.own.schedules.reschedule(ask.named("name"), due, tenant=ask.tenant, by=ask.by, dry_run=dry.asked)
+    return _acted(moved, dry)
 
 
 @operations.add(
     "POST",
     "/v1/schedules/{name}/skip",
-    {200: SCHEDULE},
+    {200: DescribedResponse("The schedule", SCHEDULE_JSON.struct, examples.SKIPPED, tagged=True)},
     takes=RequestBody(REASON, {"reason": "a holiday"}, required=False),
+    query=QUERY,
     conflicts=True,
 )
 async def skip_next(ask: ApiRequest) -> ApiResponse:
     """Skip the next event of a schedule, only that one."""
-    why = read_fields(ask.body, {"reason": str})["reason"]
-    return _shown(await ask.own.schedules.skip(ask.named("name"), tenant=ask.tenant, by=ask.by, reason=why))
+    dry = DryRun(ask)
+    with together(dry.problems):
+        why = read_fields(ask.body, {"reason": str})["reason"]
+    skipped = await ask.own.schedules.skip(
+        ask.named("name"), tenant=ask.tenant, by=ask.by, reason=why, dry_run=dry.asked
+    )
+    return _acted(skipped, dry)
 
 
 @operations.add(
@@ -353,69 +399,6 @@ async def backfill_schedule(ask: ApiRequest) -> ApiResponse:
             ask.named("name"), said["from"], said["to"], dry_run=dry_run is True, tenant=ask.tenant, by=ask.by, **more
         )
     return ApiResponse(done)
-
-
-@operations.add(
-    "GET",
-    "/v1/schedules/{name}/preview",
-    {200: DescribedResponse("The next occurrences", Occurrences, examples.OCCURRENCES)},
-    query={"count": whole(1, MOST_LISTED), "after": given_instant},
-)
-async def preview_schedule(ask: ApiRequest) -> ApiResponse:
-    """Preview when a schedule fires next, with notes about changes of clocks.
-
-    If `complete` is false, finding the rest takes too long: send another request with `after` set to the last
-    occurrence.
-    """
-    count = read_whole("count", ask.query.get("count", "10"), 1, MOST_LISTED)
-    after = read_instant("after", ask.query["after"]) if "after" in ask.query else None
-    problems = [found for found in (count, after) if isinstance(found, Problem)]
-    if problems:
-        raise Invalid(problems)
-    async with a_turn(ask) as budget:
-        found = await ask.own.schedules.preview(
-            ask.named("name"),
-            count=count,  # type: ignore[arg-type]
-            after=after,  # type: ignore[arg-type]
-            tenant=ask.tenant,
-            enough=budget,
-        )
-    return _ahead(found, budget)
-
-
-def _ahead(found: Sequence[Preview], budget: PreviewBudget) -> ApiResponse:
-    return ApiResponse({"occurrences": found, "complete": not budget.spent})
-
-
-@operations.add(
-    "POST",
-    "/v1/schedules/preview",
-    {200: DescribedResponse("The next occurrences", Occurrences, examples.OCCURRENCES)},
-    needs=Scope.READ,
-    takes=RequestBody(ref("PreviewedRule"), examples.PREVIEW),
-)
-async def preview_rule(ask: ApiRequest) -> ApiResponse:
-    """Preview when a rule would fire, without storing anything.
-
-    If `complete` is false, finding the rest takes too long: send another request with `after` set to the last
-    occurrence.
-    """
-    fields: dict[str, Kind] = {"rule": dict, "timezone": str, "dst": object, "after": read_instant, "count": int}
-    fields |= dict.fromkeys(("start", "end", "exclude"), object)
-    said, problems = look_at_fields(ask.body, fields, "rule")
-    zone = DEFAULT_ZONE if any(problem.path == "timezone" for problem in problems) else said["timezone"]
-    policies = {field: said[field] for field in ("dst", "start", "end", "exclude") if said[field] is not None}
-    async with a_turn(ask) as budget:
-        with together(problems):
-            found = await ask.own.schedules.preview(
-                said["rule"],
-                count=10 if said["count"] is None else said["count"],
-                after=said["after"],
-                timezone=zone,
-                enough=budget,
-                **policies,
-            )
-    return _ahead(found, budget)
 
 
 @operations.add(

@@ -1,0 +1,1 @@
+"""Schedules over HTTP: acts, previews, and why one did not run."""
