@@ -356,3 +356,15 @@ async def test_an_event_whose_turn_comes_during_a_dry_run_is_not_forgotten(
         assert (await app.events.get(head.id)).held is None
         worker.stop()
         await running
+
+
+async def test_a_pause_that_ends_by_itself_tells_what_follows_its_end(app: Duly) -> None:
+    await app.schedules.put("hourly", every("1h"), "greet")
+    found = told(await app.schedules.pause("hourly", until="90m", dry_run=True))
+    assert f"no event starts until {START + 90 * MINUTE:%a %Y-%m-%d %H:%M}" in found.message
+    assert found.next[0].due == START + 2 * HOUR
+    assert (await app.schedules.get("hourly")).enabled
+    await app.schedules.pause("hourly", until="90m")
+    assert [one.due for one in await app.schedules.preview("hourly")] == [one.due for one in found.next]
+    back = told((await app.schedules.resume("hourly", dry_run=True)).schedule)
+    assert back.next[0].due == START + HOUR
