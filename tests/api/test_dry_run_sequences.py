@@ -56,8 +56,9 @@ PUT = st.tuples(st.just("put"), st.sampled_from(RULES), st.sampled_from(POLICIES
 ACTS = st.one_of(
     PUT,
     st.tuples(st.just("move"), st.one_of(MINUTES, st.integers(-300, 0))),
-    st.tuples(st.sampled_from(["skip", "pause", "delete"])),
-    st.tuples(st.just("resume"), st.sampled_from(["skip", "fire"])),
+    st.tuples(st.sampled_from(["skip", "delete"])),
+    st.tuples(st.just("pause"), st.one_of(st.none(), MINUTES), st.sampled_from([None, "skip", "fire"])),
+    st.tuples(st.just("resume"), st.sampled_from([None, "skip", "fire"])),
 )
 BEFORE = st.one_of(
     st.tuples(st.just("wait"), MINUTES, st.booleans()),
@@ -191,10 +192,11 @@ class Acts:
     async def skip(self, *, dry_run: bool = False) -> Schedule:
         return await self.app.schedules.skip("it", reason="a holiday", dry_run=dry_run)
 
-    async def pause(self, *, dry_run: bool = False) -> Schedule:
-        return await self.app.schedules.pause("it", dry_run=dry_run)
+    async def pause(self, minutes: int | None, passed: str | None, *, dry_run: bool = False) -> Schedule:
+        until = None if minutes is None else timedelta(minutes=minutes)
+        return await self.app.schedules.pause("it", until=until, passed=passed, dry_run=dry_run)
 
-    async def resume(self, passed: str, *, dry_run: bool = False) -> Resumed:
+    async def resume(self, passed: str | None, *, dry_run: bool = False) -> Resumed:
         return await self.app.schedules.resume("it", passed=passed, dry_run=dry_run)
 
     async def delete(self, *, dry_run: bool = False) -> Consequence | int:

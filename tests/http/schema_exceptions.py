@@ -5,6 +5,10 @@ from typing import Any, NamedTuple
 LONG_AGO = "2000-01-01T00:00:00Z"
 
 
+class Query(dict[str, str]):
+    """A query beside the example of a body."""
+
+
 class SchemaException(NamedTuple):
     """A path among the errors of a problem document, and a body or query that shows the need for each operation."""
 
@@ -19,6 +23,7 @@ def _schedule(**more: Any) -> dict[str, Any]:
     return {"put_schedule": new, "change_schedule": more, "put_template": more}
 
 
+_ALONE = Query(viewer="Asia/Tokyo")
 _DAILY = {"cron": "0 9 * * *"}
 _BACKWARDS = {"start": "2030-01-02", "end": "2030-01-01"}
 _NEVER = {"rule": {"cron": "0 9 * * MON"}, "exclude": ["MON"]}
@@ -127,6 +132,17 @@ SCHEMA_EXCEPTIONS = (
             "put_timer": {"type": "x", "after": "1h", **_RUNS},
             **_schedule(**_RUNS),
         },
+    ),
+    SchemaException(
+        "viewer",
+        "it belongs to a dry run, and an act that was meant to be one must not be done",
+        dict.fromkeys(
+            (
+                *("put_schedule", "change_schedule", "delete_schedule", "pause_schedule", "resume_schedule"),
+                *("reschedule_next", "skip_next", "change_user", "delete_user"),
+            ),
+            _ALONE,
+        ),
     ),
     SchemaException(
         "headers.*",

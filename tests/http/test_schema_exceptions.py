@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.calling import Caller
 from tests.http.describing import Description
-from tests.http.schema_exceptions import SCHEMA_EXCEPTIONS
+from tests.http.schema_exceptions import SCHEMA_EXCEPTIONS, Query
 from tests.make import a_user
 
 SHOWN = [
@@ -27,7 +27,11 @@ async def test_the_example_of_each_exception_is_allowed_by_its_schema_and_refuse
     description = Description(http.api.openapi())
     [asked] = [one for one in description.operations if one.said["operationId"] == operation]
     address = asked.path.format(name="new" if operation.startswith("put_") else "daily", key="k", id=user.id)
-    if "requestBody" in asked.said:
+    if isinstance(body, Query):
+        schema = {"properties": {one["name"]: one["schema"] for one in asked.said["parameters"]}}
+        content = asked.said["requestBody"]["content"]["application/json"] if "requestBody" in asked.said else {}
+        answer = await http(asked.method, f"{address}?{urlencode(body)}", content.get("example"))
+    elif "requestBody" in asked.said:
         schema = asked.said["requestBody"]["content"]["application/json"]["schema"]
         answer = await http(asked.method, address, body)
     else:

@@ -216,7 +216,8 @@ async def _read(operation: Operation, request: Request, body: bytes) -> ReadRequ
     problems += unheeded(request, operation.guarded) if operation.writes else ()
     key = None
     with gathered(problems):
-        key = _key(request) if operation.remembered and not is_dry_run(query) else None
+        key = _key(request) if operation.remembered else None
+        key = None if is_dry_run(query) else key  # there is nothing that must not happen twice
     if operation.takes is None:
         return ReadRequest(query, key, body, _refuse(body), problems)
     try:

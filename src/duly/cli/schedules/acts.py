@@ -54,7 +54,7 @@ def pause(
 
     duly schedules pause --tag nightly --until 2h --reason migration --dry-run
     """
-    if by_filter(names, which, many, can_be_tried=True):
+    if by_filter(names, which, many, tries=True):
         asked, words = which.filter(), Words("pause", "paused", "schedules")
 
         async def deed(duly: Duly, dry_run: bool, tell: Progress) -> ActedOn:
@@ -90,7 +90,7 @@ def resume(
     invocation: Hidden,
 ) -> int:
     """Resume paused schedules."""
-    if by_filter(names, which, many, can_be_tried=True):
+    if by_filter(names, which, many, tries=True):
         asked, words = which.filter(), Words("resume", "resumed", "schedules")
 
         async def deed(duly: Duly, dry_run: bool, tell: Progress) -> ActedOn:

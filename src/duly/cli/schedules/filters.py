@@ -48,25 +48,30 @@ ANY_SCHEDULE = FilterOptions()
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ManyOptions(DryRunOptions):
-    """Options of acts on schedules that are selected by names or by filters."""
+    """Options of acts on schedules that may be selected by filters, instead of names."""
 
     all: Annotated[bool, Parameter(help="Instead of names: all schedules, or those that match the filters")] = False
+    dry_run: Annotated[
+        bool, Parameter(help="Show what this would do or, with filters, to how many of each kind; change nothing")
+    ] = False
     yes: Annotated[bool, Parameter(help="With filters: do not ask for confirmation")] = False
 
 
 BY_NAME = ManyOptions()
 
 
-def by_filter(names: tuple[str, ...], which: FilterOptions, many: ManyOptions, *, can_be_tried: bool = False) -> bool:
-    """Whether schedules are selected by filters; raises Misuse if it is not clear. *can_be_tried*: the act has a dry
-    run for a schedule by its name, too."""
+def by_filter(names: tuple[str, ...], which: FilterOptions, many: ManyOptions, *, tries: bool = False) -> bool:
+    """Whether schedules are selected by filters; raises Misuse if it is not clear. *tries*: the act has a dry run for
+    single schedules as well."""
+    many.check()
     filtered = which != ANY_SCHEDULE
-    if names and (filtered or many.all or many.yes or not (can_be_tried or many == BY_NAME)):
-        options = "--all and --yes" if can_be_tried else "--all, --dry-run and --yes"
+    if names and tries and not (filtered or many.all or many.yes):
+        return False
+    if names and (filtered or many != BY_NAME):
+        options = "--all and --yes" if tries else "--all, --dry-run and --yes"
         raise Misuse(f"give either the names of schedules, or filters and {options}, not both")
     if not names and many.viewer is not None:
-        raise Misuse("--viewer can only be given together with the names of schedules and --dry-run")
-    many.check()
+        raise Misuse("--viewer is for the dry run of schedules that are named")
     if not names and not filtered and not many.all:
         raise Misuse(
             "give the names of the schedules, filters such as --tag, or --all; `duly schedules list` shows them"

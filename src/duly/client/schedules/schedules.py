@@ -176,9 +176,8 @@ class Schedules(ScheduleActs):
         default, or "fire", by the misfire policy. A second pause that says any of these replaces all three. With
         *dry_run*, nothing is changed: the result has the ``consequence``.
         """
-        return await self._act(
-            _place(name, "pause"), pause_body(reason, until, passed), tenant, dry_run, transaction, by
-        )
+        body = pause_body(reason, until, passed)
+        return await self._act(_place(name, "pause"), body, tenant, dry_run, transaction, by)
 
     async def resume(
         self,

@@ -3,14 +3,14 @@ supplies the rows."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from duly.decide.series.due_head import Drop, HeadFacts, continues_after, decide, occurrence_of
 from duly.decide.series.forecast import Continuation, StepRange, expand
 from duly.decide.series.pauses import PausedTime
-from duly.decide.series.preview import Preview, preview, preview_of
+from duly.decide.series.preview import Preview, preview, preview_from
 from duly.records.event import Event, HoldKind, Status
 from duly.records.figures.consequence import (
     HourLoad,
@@ -49,7 +49,7 @@ class Scene(NamedTuple):
     events: Mapping[str, Event]
     series: Mapping[str, Series]
     now: datetime
-    pauses: Mapping[str, PausedTime] = {}  # those that end by themselves, by the names of the series
+    paused: PausedTime | None = None  # of a schedule whose pause ends by itself
 
     def heads(self) -> Iterator[tuple[Event, Series]]:
         for event in self.events.values():
@@ -153,9 +153,10 @@ def _upcoming(head: Event, series: Series, scene: Scene, enough: Callable[[], bo
 
 
 def _previews(head: Event, series: Series, scene: Scene, enough: Callable[[], bool]) -> list[Preview]:
-    now, paused = scene.now, scene.pauses.get(series.name)
+    now, paused = scene.now, scene.paused
     if head.due > now or paused is not None:
-        return preview_of(series, head, now, MOST_NEXT, enough, paused=paused)
+        found = preview_from(series, paused, head, now, MOST_NEXT + 1, enough)
+        return [one for one in found if one.due > now][:MOST_NEXT]
     table = series.timetable
     start = max(continues_after(head, series), now - table.longest_jitter)
     later = preview(table, start, MOST_NEXT + 2, series, enough)  # jitter is shorter than the space between two
@@ -193,9 +194,9 @@ def _by_hour(scene: Scene, hours: Sequence[datetime], enough: Callable[[], bool]
     """How many events of a scene become due in each hour, counted as a forecast counts them."""
     fires = [event for event in scene.events.values() if _is_foretold(event, scene)]
     goes_on = [
-        Continuation(series, head, paused=scene.pauses.get(series.name))
+        Continuation(series, head, paused=scene.paused)
         for head, series in scene.heads()
-        if _goes_on(head, series, scene)
+        if head.status is Status.PENDING and (series.enabled or scene.paused is not None) and not _is_shadow(series)
     ]
     found = {}
     for hour in hours:
@@ -209,11 +210,6 @@ def _is_foretold(event: Event, scene: Scene) -> bool:
     series = scene.series.get(event.series or "")
     shadow = event.head and series is not None and _is_shadow(series)
     return event.status is Status.PENDING and event.hold_kind is not HoldKind.PAUSED and not shadow
-
-
-def _goes_on(head: Any, series: Series, scene: Scene) -> bool:
-    goes_on = series.enabled or series.name in scene.pauses
-    return head.status is Status.PENDING and goes_on and not _is_shadow(series)
 
 
 def _is_shadow(series: Series) -> bool:

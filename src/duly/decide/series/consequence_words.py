@@ -17,8 +17,8 @@ class Around(NamedTuple):
     tenant: str
     timezone: str  # of the times in the message
     switched: bool | None = None  # whether it is enabled after the act; None if that does not change
-    paused: bool = False  # whether it is paused after the act, until somebody resumes it
-    paused_until: datetime | None = None  # when its pause ends by itself
+    paused: bool = False  # whether it is paused after the act
+    until: datetime | None = None  # when that pause ends by itself
     deleted: bool = False
     halted: str | None = None  # why no event follows
     typed: bool = False  # whether there are several series, whose types have to be named
@@ -36,7 +36,7 @@ def _sentences(told: Consequence, around: Around) -> Iterator[str]:
     elif told.cancelled.count:
         yield f"{_cancelled(told.cancelled.count).capitalize()}."
     if told.switched == "paused":
-        until = "it is resumed" if around.paused_until is None else _at(around.paused_until, zone)
+        until = "it is resumed" if around.until is None else _at(around.until, zone)
         yield f"It is paused: no event starts until {until}."
     elif told.switched == "resumed":
         yield "It is resumed."
@@ -76,7 +76,7 @@ def _ahead(told: Consequence, around: Around) -> Iterator[str]:
     first = told.next[0]
     named = {*(one.to for one in told.moved), *(one.due for one in told.created)}
     if first.due not in named:
-        waits = ", and waits while it is paused" if around.paused else ""
+        waits = ", and waits while it is paused" if around.paused and around.until is None else ""
         yield f"The next{_of(first.type, typed)} is due {_at(first.due, zone)}{waits}."
     unusual = next((one for one in told.next if one.note and one.due not in named), None)
     if unusual is not None:

@@ -8,10 +8,11 @@ import msgspec
 
 from duly.decide.checks import MOST_LISTED
 from duly.decide.series.due_head import continues_after, due_of, occurrence_of
-from duly.decide.series.pauses import PausedTime
+from duly.decide.series.pauses import PausedTime, paused_time
 from duly.errors import Invalid, Problem
 from duly.records.event import Event
 from duly.records.marks import Instant
+from duly.records.schedule import Schedule
 from duly.records.series import Series
 from duly.rules.notation import parse_rule, work_problems, zone_of, zone_problems
 from duly.rules.policies import DEFAULT as NO_POLICIES
@@ -117,16 +118,22 @@ def preview(
 
 
 def preview_of(
+    schedule: Schedule, head: Event | None, after: datetime, count: int, enough: Callable[[], bool] = never
+) -> list[Preview]:
+    """The preview of a schedule: its head as stored, and the occurrences after it. If it is paused, and the pause ends
+    by itself, what fires at its end, or after it."""
+    return preview_from(schedule.as_series, paused_time(schedule), head, after, count, enough)
+
+
+def preview_from(
     series: Series,
+    paused: PausedTime | None,
     head: Event | None,
     after: datetime,
     count: int,
     enough: Callable[[], bool] = never,
-    *,
-    paused: PausedTime | None = None,
 ) -> list[Preview]:
-    """The preview of a series: its head as stored, and the occurrences after it. If it is *paused*, and the pause ends
-    by itself, what fires at its end, or after it."""
+    """The same for any series."""
     table = series.timetable
     if paused is not None:
         after = max(after, paused.until)

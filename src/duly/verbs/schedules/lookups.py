@@ -3,11 +3,10 @@
 import builtins
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Unpack
 
 from duly.decide.checks import check_page
-from duly.decide.series.pauses import paused_time, with_next
+from duly.decide.series.pauses import with_next
 from duly.decide.series.preview import Preview, never, preview, preview_of, range_problems, table_of
 from duly.engine.series.rule_threads import evaluated
 from duly.errors import Invalid, Problem
@@ -128,8 +127,7 @@ class ScheduleLookups(ScheduleGroup):
             schedule = await self._store.schedule_named(tenant, what) or shown  # with its previous rule
             head_id = await self._store.head_id(schedule.series) if after is None else None
             head = await self._store.get(head_id) if head_id is not None else None
-            told = partial(preview_of, schedule.as_series, head, start, count, enough, paused=paused_time(schedule))
-            return await evaluated(told)
+            return await evaluated(preview_of, schedule, head, start, count, enough)
         except ValueError as error:
             raise Invalid([Problem("rule", str(error))]) from error
 

@@ -16,7 +16,7 @@ from duly.records.results import Resumed
 from duly.records.schedule import Passed, Schedule
 from duly.verbs.schedules.group import note_act, telling
 from duly.verbs.schedules.lookups import ScheduleLookups
-from duly.verbs.schedules.rehearsal import RehearsedSchedules, with_consequence
+from duly.verbs.schedules.rehearsal import RehearsedSchedules
 
 
 class SchedulePauses(ScheduleLookups, RehearsedSchedules):
@@ -44,14 +44,13 @@ class SchedulePauses(ScheduleLookups, RehearsedSchedules):
         """
         asked = read_pause(reason, until, passed)
         if dry_run:
-            return with_consequence(
-                await self._dry_run(
-                    name,
-                    tenant,
-                    transaction,
-                    lambda here: here.pause(name, reason=reason, until=until, passed=passed, tenant=tenant, by=by),
-                )
+            told = await self._dry_run(
+                name,
+                tenant,
+                transaction,
+                lambda here: here.pause(name, reason=reason, until=until, passed=passed, tenant=tenant, by=by),
             )
+            return msgspec.structs.replace(told.result, consequence=told.consequence)
         here = self._within(transaction)
         async with here._locked(name, tenant) as (tx, schedule, _head):
             await here._pause(tx, schedule, asked, by)

@@ -5,8 +5,6 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-import msgspec
-
 from duly.decide.series.consequence import Scene
 from duly.decide.series.consequence_words import Around
 from duly.decide.series.pauses import paused_time
@@ -71,9 +69,9 @@ class RehearsedSchedules(ScheduleGroup):
             await let_worker_come_first()
         else:
             raise Conflict(f"schedule {name!r} is being changed by other requests at the moment: try again")
-        if transaction is None and acted.before is not None and is_limited(acted.before.as_series):
-            await here._release(name, tenant)
         told = await consequence(here._store, acted.found, _told(acted, tenant))
+        if transaction is None and acted.before is not None and is_limited(acted.before.as_series):
+            await here._release(name, tenant)  # last: in a request of the API, its locks last until the request ends
         return DryRun(acted.result, told)
 
     async def _acted(
@@ -102,13 +100,8 @@ class RehearsedSchedules(ScheduleGroup):
         """Releases the held events of a schedule with a limit. A worker passes over a head that is locked, and the dry
         run had locked it."""
         with suppress(Conflict, NotFound):
-            async with self._locked(name, tenant):
+            async with self._locked(name, tenant, ends=False):
                 pass
-
-
-def with_consequence(told: DryRun[Schedule]) -> Schedule:
-    """The schedule as it would be, with the consequence of the act."""
-    return msgspec.structs.replace(told.result, consequence=told.consequence)
 
 
 async def _locked(tx: ScheduleStore, known: Schedule | None, *, yields: bool) -> tuple[Schedule | None, Event | None]:
@@ -126,9 +119,9 @@ async def _locked(tx: ScheduleStore, known: Schedule | None, *, yields: bool) ->
 
 
 def _scene(schedule: Schedule | None, events: dict[str, Event], now: datetime) -> Scene:
-    series = {} if schedule is None else {schedule.series: schedule.as_series}
-    paused = None if schedule is None else paused_time(schedule)
-    return Scene(events, series, now, {} if schedule is None or paused is None else {schedule.series: paused})
+    if schedule is None:
+        return Scene(events, {}, now)
+    return Scene(events, {schedule.series: schedule.as_series}, now, paused_time(schedule))
 
 
 def _told(acted: _Acted[Any], tenant: str) -> Around:
@@ -140,8 +133,8 @@ def _told(acted: _Acted[Any], tenant: str) -> Around:
         tenant,
         DEFAULT_ZONE if shown is None else shown.timezone,
         switched,
-        paused=after is not None and not after.enabled and after.paused_until is None,
-        paused_until=None if after is None else after.paused_until,
+        paused=after is not None and not after.enabled,
+        until=None if after is None else after.paused_until,
         deleted=after is None,
         halted=None if after is None else after.halted,
     )

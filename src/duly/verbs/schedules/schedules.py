@@ -31,7 +31,7 @@ from duly.values.instants import due_problems, write_instant
 from duly.verbs.schedules.bulk import ScheduleActs
 from duly.verbs.schedules.group import note_act, telling
 from duly.verbs.schedules.imports import ScheduleImports
-from duly.verbs.schedules.rehearsal import with_consequence
+from duly.verbs.schedules.rehearsal import DryRun
 from duly.verbs.schedules.templates import find_template
 from duly.verbs.schedules.why_not import ScheduleWhyNot
 
@@ -95,7 +95,7 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
                 transaction,
                 lambda here: put_schedule(here._store, draft, self._channels, by=storable(by)),
             )
-            return with_consequence(told)
+            return _with(told)
         return await put_schedule(self._store, draft, self._channels, within, storable(by))
 
     # -- the next event
@@ -118,7 +118,7 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
         if not isinstance(due, datetime):
             raise Invalid([Problem("due", f"expected a datetime, not {type(due).__name__}")])
         if dry_run:
-            return with_consequence(
+            return _with(
                 await self._dry_run(
                     name, tenant, transaction, lambda here: here.reschedule(name, due, tenant=tenant, by=by)
                 )
@@ -146,7 +146,7 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
     ) -> Schedule:
         """Skip only the next event. With *dry_run*, nothing is changed: the result has the ``consequence``."""
         if dry_run:
-            return with_consequence(
+            return _with(
                 await self._dry_run(
                     name, tenant, transaction, lambda here: here.skip(name, tenant=tenant, by=by, reason=reason)
                 )
@@ -220,6 +220,10 @@ class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
         """Move events that have not started to where newer time zone data puts them; return the events that were, or
         with *dry_run* would be, moved."""
         return await replan(self._within(transaction)._store, dry_run=dry_run, by=storable(by))
+
+
+def _with(told: DryRun[Schedule]) -> Schedule:
+    return msgspec.structs.replace(told.result, consequence=told.consequence)
 
 
 def _required(head: Event | None, schedule: Schedule) -> Event:
