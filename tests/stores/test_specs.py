@@ -240,6 +240,20 @@ async def test_a_spec_of_a_hundred_parts_is_one_query(store: AnyStore) -> None:
     assert await store.find(spec, limit=10) == [events[3]]
 
 
+@pytest.mark.parametrize("one", list(Status))
+async def test_events_of_a_tenant_in_one_of_two_statuses_are_found_and_counted(store: AnyStore, one: Status) -> None:
+    """SQLite plans such a query with its values at hand, and must not fail at it."""
+    events = await keep(store, *(make_event(status=status) for status in Status))
+    for other in Status:
+        expected = {event.id for event in events if event.status in (one, other)}
+        either: Spec = InStatus(one) | InStatus(other)
+        for statuses in (OneOf("status", (one, other)), either, ~~either, ~(~InStatus(one) & ~InStatus(other))):
+            for spec in (statuses & OfTenant("default"), statuses & OfTenant("default") & DueBetween(end=START + DAY)):
+                found = await store.find(spec, limit=10)
+                assert {event.id for event in found} == expected
+                assert (await store.count_events(spec)).value == len(expected)
+
+
 BEFORE_ALL = datetime.min.replace(tzinfo=timezone(timedelta(hours=12)))
 AFTER_ALL = datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))
 

@@ -42,6 +42,7 @@ class Dialect(NamedTuple):
     span: Callable[[timedelta], Any]
     typed: Callable[[str, str, Any], str]  # (field, placeholder, value) → the placeholder with its type
     contains: str  # a test whether a column contains a text, ignoring the case of A to Z
+    status_of_several: str = "e.status"  # the status, where it is compared with one of several
 
 
 def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
@@ -55,16 +56,20 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
     def guard(field: str, test: str) -> str:
         return f"({_column(field)} IS NOT NULL AND {test})" if NULLABLE[field] else test
 
-    def write(spec: Spec) -> str:
+    def column(field: str, several: bool) -> str:
+        return dialect.status_of_several if field == "status" and several else _column(field)
+
+    def write(spec: Spec, several: bool = False) -> str:
+        """*several*: whether it is one of several tests, of which one must be true."""
         match spec:
             case NamedSpec():
-                return write(spec.meaning)
+                return write(spec.meaning, several)
             case Both(left, right):
-                return f"({write(left)} AND {write(right)})"
+                return f"({write(left, several)} AND {write(right, several)})"
             case Either(left, right):
-                return f"({write(left)} OR {write(right)})"
+                return f"({write(left, True)} OR {write(right, True)})"
             case Not(inner):
-                return f"NOT ({write(inner)})"
+                return f"NOT ({write(inner, True)})"
             case Everything():
                 return "true"
             case Compare(field, op, Now(offset)):
@@ -79,10 +84,10 @@ def compile_spec(spec: Spec, dialect: Dialect) -> tuple[str, dict[str, Any]]:
                 # Events of schedules carry no rule, because the schedule has it; so they have an index of their own.
                 return guard("series", f"e.series = {place('series', value)} AND e.rule IS NULL")
             case Compare(field, op, value):
-                return guard(field, f"{_column(field)} {op} {place(field, value)}")
+                return guard(field, f"{column(field, several)} {op} {place(field, value)}")
             case OneOf(field, values):
                 tests = [
-                    f"{_column(field)} = {place(field, value)}"
+                    f"{column(field, several or len(values) > 1)} = {place(field, value)}"
                     for value in values
                     if _storable(value)
                     and (field not in TEXT_FIELDS or isinstance(value, str))

@@ -50,6 +50,9 @@ SPECS = Dialect(
     span=span_micros,
     typed=lambda _field, placeholder, _value: placeholder,
     contains="instr(lower({column}), {text}) > 0",
+    # The sign keeps SQLite from using an index for each status: with two of its partial indexes and a tenant, SQLite
+    # 3.54 fails with "internal query planner error".
+    status_of_several="+e.status",
 )
 
 
