@@ -148,6 +148,7 @@ TABLES = (
     "upkeep",
     "ended_runs",
     "roll_ups",
+    "sessions",
 )
 FEW_PAGES = 64
 """A table that has grown past these is made anew; the others are emptied, which is quicker."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from duly.ports.transactions import Clocked, Notes
@@ -34,6 +34,18 @@ class KeyPort(Protocol):
     async def use_keys(self, ids: Sequence[str]) -> None:
         """Records that these API keys were used just now."""
 
+    async def begin_session(self, hash: str, key: str, lifetime: timedelta) -> None:
+        """Stores a session of the dashboard, for an API key."""
+
+    async def session_key(self, hash: str) -> tuple[ApiKey, datetime] | None:
+        """The API key, in any state, of a session that has neither ended nor expired, and the store's clock."""
+
+    async def end_session(self, hash: str) -> bool:
+        """Ends a session; returns False if there was none."""
+
+    async def forget_sessions(self) -> int:
+        """Deletes expired sessions; returns their number."""
+
     async def any_key(self) -> bool:
         """Whether an API key was ever created."""
 
@@ -54,6 +66,9 @@ class RequestPort(Protocol):
         """The stored response to a request. None: the request is new, and this transaction now owns its key. If another
         transaction owns the key, this call waits for it: if that one commits, its response is returned, otherwise the
         request is new."""
+
+    async def stored_response(self, tenant: str, key: str) -> StoredResponse | None:
+        """The stored response to the request with this key; None if there is none. It waits for nobody."""
 
     async def remember(self, tenant: str, key: str, status: int, headers_json: str, body: bytes) -> None:
         """Stores the response to a request whose key this transaction owns, for a day."""

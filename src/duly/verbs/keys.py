@@ -4,7 +4,7 @@ import builtins
 import secrets as luck
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from duly.decide.checks import check_id, check_page, name_problems
 from duly.decide.error_text import storable
@@ -15,11 +15,22 @@ from duly.ports import KeyStore
 from duly.records.api_key import SECRET_BYTES, ApiKey, MadeKey, Scope, hash_of, hint_of, looks_like_a_key, write_key
 from duly.values.instants import due_problems, write_instant
 from duly.verbs.found import require_found
-from duly.verbs.marks import reads
+from duly.verbs.marks import for_doors, reads
 
 A_KEYS = "a key's"
 MOST_OF_A_NAME = 10
 """Keys with the same name that the error for an ambiguous name lists."""
+
+
+SESSION_LIFETIME = timedelta(days=7)
+"""How long a session of the dashboard lasts."""
+
+
+class BegunSession(NamedTuple):
+    """A session that has just begun: the secret of its cookie, which is stored nowhere, and its key."""
+
+    token: str
+    key: ApiKey
 
 
 class Keys:
@@ -121,12 +132,34 @@ class Keys:
         found = await self._store.key_by_hash(hash_of(secret)) if looks_like_a_key(secret) else None
         if found is None:
             raise Unauthenticated("this API key is unknown: create one with `duly keys create`")
-        key, now = found
-        if key.revoked is not None:
-            raise Unauthenticated(f"the key {key.hint}… was revoked at {write_instant(key.revoked)}: use another one")
-        if key.state(now) == "expired" and key.expires is not None:
-            raise Unauthenticated(f"the key {key.hint}… expired at {write_instant(key.expires)}: use another one")
-        return key
+        return _valid(*found)
+
+    # -- sessions of the dashboard
+
+    @for_doors
+    async def begin_session(self, secret: str) -> BegunSession:
+        """Begin a session with an API key; raises Unauthenticated. A session has no rights of its own."""
+        key = await self.recognise(secret)
+        token = luck.token_urlsafe(SECRET_BYTES)
+        await self._store.forget_sessions()
+        await self._store.begin_session(hash_of(token), key.id, SESSION_LIFETIME)
+        return BegunSession(token, key)
+
+    @for_doors
+    @reads
+    async def of_session(self, token: str) -> ApiKey:
+        """The key of a session, as it is now; raises Unauthenticated."""
+        found = await self._store.session_key(hash_of(token))
+        if found is None:
+            raise Unauthenticated("this session has ended: sign in again")
+        return _valid(*found)
+
+    @for_doors
+    async def end_session(self, token: str) -> None:
+        """End a session."""
+        await self._store.end_session(hash_of(token))
+
+    # -- their use
 
     @reads
     async def known(self, secrets: Collection[str]) -> set[str]:
@@ -143,6 +176,14 @@ class Keys:
     async def made_any(self) -> bool:
         """Whether a key was ever created. Revoked keys count: they show that requests are meant to need a key."""
         return await self._store.any_key()
+
+
+def _valid(key: ApiKey, now: datetime) -> ApiKey:
+    if key.revoked is not None:
+        raise Unauthenticated(f"the key {key.hint}… was revoked at {write_instant(key.revoked)}: use another one")
+    if key.state(now) == "expired" and key.expires is not None:
+        raise Unauthenticated(f"the key {key.hint}… expired at {write_instant(key.expires)}: use another one")
+    return key
 
 
 def _scope_problems(scope: Any) -> Iterator[Problem]:

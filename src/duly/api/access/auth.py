@@ -18,7 +18,8 @@ from duly.decide.targets.addresses import is_loopback
 from duly.duly import Duly
 from duly.errors import DulyError, Forbidden, Invalid, Misuse, Problem, Unauthenticated
 from duly.observers.logs import Line
-from duly.records.api_key import ApiKey, Scope, looks_like_a_key
+from duly.records.api_key import ApiKey, Scope, hash_of, looks_like_a_key
+from duly.verbs.keys import BegunSession
 
 log = logging.getLogger("duly.http")
 
@@ -66,6 +67,7 @@ class Authenticator:
         self._unknown: OrderedDict[str, KeyLookup] = (
             OrderedDict()
         )  # separate, so that a flood of unknown keys evicts no good key
+        self._sessions: OrderedDict[str, KeyLookup] = OrderedDict()  # of the dashboard, by their hashes
         self._key_lookups = KeyLookups(duly.keys.known)
         self._slowed = 0  # guesses that are waiting for their answer
         self._noted: OrderedDict[str, float] = OrderedDict()
@@ -90,6 +92,47 @@ class Authenticator:
                 "metrics are those of all tenants together, and need a key for all tenants: create one with `duly keys "
                 "create NAME --scope read --all-tenants`"
             )
+
+    async def admit_visitor(self, request: Request, session: str | None, tenant: str | None) -> Caller:
+        """The visitor of the dashboard: by a session, which is worth what its key is worth now; by the application's
+        own ``authenticate``; or without a key, while none exists and *keyless* is set. *tenant*: to which a visitor
+        with a key for all tenants has switched."""
+        if self._authenticate is not None:
+            return await self._by_their_own(request)
+        if session is None:
+            return await self._without_key(request)
+        key = await self._of_session(session)
+        self._take_turn(key)
+        request.state.used = key.id
+        own = tenant if tenant is not None and key.all_tenants and not name_problems("tenant", tenant) else key.tenant
+        return Caller(own, key.scope, f"key {key.name}", key.id, key.all_tenants)
+
+    async def sign_in(self, request: Request, secret: str) -> BegunSession:
+        """Begins a session with an API key. Guesses are slowed down as those of requests are."""
+        await self._recognise(secret, request)
+        return await self._duly.keys.begin_session(secret)
+
+    async def sign_out(self, session: str) -> None:
+        """Ends a session."""
+        self._sessions.pop(hash_of(session), None)
+        await self._duly.keys.end_session(session)
+
+    async def _of_session(self, session: str) -> ApiKey:
+        now, hashed = time.monotonic(), hash_of(session)
+        seen = self._sessions.get(hashed)
+        if seen is not None and now - seen.at <= KEY_CACHED_FOR_S and isinstance(seen.found, ApiKey):
+            return seen.found
+        self._sessions.pop(hashed, None)
+        found = await self._duly.keys.of_session(session)
+        self._sessions[hashed] = KeyLookup(found, now)
+        if len(self._sessions) > MOST_CACHED:
+            self._sessions.popitem(last=False)
+        return found
+
+    @property
+    def identifies_by_itself(self) -> bool:
+        """Whether the application identifies callers by its own means, so that nobody signs in here."""
+        return self._authenticate is not None
 
     async def _by_their_own(self, request: Request) -> Caller:
         """The caller, as the application's own ``authenticate`` identifies them."""

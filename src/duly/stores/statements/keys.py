@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from duly.ports import StoredResponse
 from duly.records.api_key import ApiKey
@@ -22,7 +23,9 @@ class KeyQueries(QueryBase):
         return self.readers.api_key.read(rows[0]) if rows else None
 
     async def key_by_hash(self, hash: str) -> tuple[ApiKey, datetime] | None:
-        rows = await self.ask("key_by_hash", hash=hash)
+        return self._key_and_now(await self.ask("key_by_hash", hash=hash))
+
+    def _key_and_now(self, rows: Sequence[Any]) -> tuple[ApiKey, datetime] | None:
         if not rows:
             return None
         [micros] = self.readers.api_key.rest(rows[0])
@@ -47,6 +50,18 @@ class KeyQueries(QueryBase):
     async def use_keys(self, ids: Sequence[str]) -> None:
         await self.ask("use_keys", ids=self.listed(sorted(ids)))
 
+    async def begin_session(self, hash: str, key: str, lifetime: timedelta) -> None:
+        await self.ask("begin_session", hash=hash, key=key, lifetime=self.span(lifetime))
+
+    async def session_key(self, hash: str) -> tuple[ApiKey, datetime] | None:
+        return self._key_and_now(await self.ask("session_key", hash=hash))
+
+    async def end_session(self, hash: str) -> bool:
+        return bool(await self.ask("end_session", hash=hash))
+
+    async def forget_sessions(self) -> int:
+        return len(await self.ask("forget_sessions"))
+
     async def any_key(self) -> bool:
         [row] = await self.ask("any_key")
         return bool(row[0])
@@ -58,6 +73,10 @@ class RequestQueries(QueryBase):
             "recall", tenant=tenant, key=key, fingerprint=fingerprint, memory=self.span(RESPONSE_LIFETIME)
         )
         return None if row[1] is None else StoredResponse(*row)
+
+    async def stored_response(self, tenant: str, key: str) -> StoredResponse | None:
+        rows = await self.ask("stored_response", tenant=tenant, key=key, memory=self.span(RESPONSE_LIFETIME))
+        return StoredResponse(*rows[0]) if rows else None
 
     async def remember(self, tenant: str, key: str, status: int, headers_json: str, body: bytes) -> None:
         await self.ask("remember", tenant=tenant, key=key, status=status, headers=headers_json, body=body)

@@ -30,6 +30,21 @@ UPDATE duly.api_keys SET revoked = {now} WHERE id = :id::uuid AND revoked IS NUL
 -- name: use_keys
 UPDATE duly.api_keys SET last_used = {now} WHERE id = ANY (:ids::uuid[]) RETURNING id::text
 
+-- name: begin_session
+INSERT INTO duly.sessions (hash, key_id, created, expires) VALUES (:hash, :key::uuid, {now}, {now} + :lifetime::bigint * {us})
+RETURNING hash
+
+-- name: session_key (read)
+-- The API key of a session that has neither expired nor ended.
+SELECT {k.api_key}, {micros} FROM duly.sessions AS s JOIN duly.api_keys AS k ON k.id = s.key_id
+WHERE s.hash = :hash AND s.expires > {now}
+
+-- name: end_session
+DELETE FROM duly.sessions WHERE hash = :hash RETURNING hash
+
+-- name: forget_sessions
+DELETE FROM duly.sessions WHERE expires <= {now} RETURNING hash
+
 -- name: any_key (read)
 SELECT EXISTS (SELECT FROM duly.api_keys)
 
@@ -45,6 +60,10 @@ SET fingerprint = CASE WHEN {kept} THEN r.fingerprint ELSE excluded.fingerprint 
     status = CASE WHEN {kept} THEN r.status END, headers = CASE WHEN {kept} THEN r.headers END,
     body = CASE WHEN {kept} THEN r.body END, created = CASE WHEN {kept} THEN r.created ELSE excluded.created END
 RETURNING r.fingerprint, r.status, r.headers, r.body
+
+-- name: stored_response (read)
+SELECT r.fingerprint, r.status, r.headers, r.body FROM duly.requests AS r
+WHERE r.tenant = :tenant AND r.key = :key AND {kept}
 
 -- name: remember
 UPDATE duly.requests SET status = :status, headers = :headers, body = :body WHERE tenant = :tenant AND key = :key

@@ -39,6 +39,7 @@ RIGHTS_OF_LOGIN = {
     "events": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "journal": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "api_keys": ("SELECT", "INSERT", "UPDATE"),
+    "sessions": ("SELECT", "INSERT", "DELETE"),
     "schedules": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "users": ("SELECT", "INSERT", "UPDATE", "DELETE"),
     "type_settings": ("SELECT", "INSERT", "UPDATE"),

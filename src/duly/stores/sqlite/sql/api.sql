@@ -30,6 +30,20 @@ UPDATE api_keys SET revoked = :now WHERE id = :id AND revoked IS NULL RETURNING 
 -- name: use_keys
 UPDATE api_keys SET last_used = :now WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id
 
+-- name: begin_session
+INSERT INTO sessions (hash, key_id, created, expires) VALUES (:hash, :key, :now, :now + :lifetime) RETURNING hash
+
+-- name: session_key (read)
+-- The API key of a session that has neither expired nor ended.
+SELECT {k.api_key}, :now FROM sessions AS s JOIN api_keys AS k ON k.id = s.key_id
+WHERE s.hash = :hash AND s.expires > :now
+
+-- name: end_session
+DELETE FROM sessions WHERE hash = :hash RETURNING hash
+
+-- name: forget_sessions
+DELETE FROM sessions WHERE expires <= :now RETURNING hash
+
 -- name: any_key (read)
 SELECT EXISTS (SELECT 1 FROM api_keys)
 
@@ -45,6 +59,9 @@ SET fingerprint = CASE WHEN {kept} THEN r.fingerprint ELSE excluded.fingerprint 
     status = CASE WHEN {kept} THEN r.status END, headers = CASE WHEN {kept} THEN r.headers END,
     body = CASE WHEN {kept} THEN r.body END, created = CASE WHEN {kept} THEN r.created ELSE excluded.created END
 RETURNING fingerprint, status, headers, body
+
+-- name: stored_response (read)
+SELECT fingerprint, status, headers, body FROM requests AS r WHERE r.tenant = :tenant AND r.key = :key AND {kept}
 
 -- name: remember
 UPDATE requests SET status = :status, headers = :headers, body = :body WHERE tenant = :tenant AND key = :key
