@@ -21,6 +21,8 @@ from duly.decide.targets.rates import read_rate
 from duly.decide.targets.secrets import MAKE_KEY, SHORTEST_KEY, SecretKeys
 from duly.errors import BadSetting, Invalid, Problem
 from duly.values.durations import EXAMPLES, format_duration, parse_duration
+from duly.values.instance import EXAMPLES as AN_INSTANCE
+from duly.values.instance import Instance, read_instance
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kafka_url: str | None = None
     celery_url: str | None = None
     log_format: str = "text"
+    instance: Instance | None = None
 
 
 _SPANS = {  # the minimum and the maximum of each
@@ -270,6 +273,13 @@ def _role(variable: str, written: Any) -> str | None:
     return written
 
 
+def _instance(variable: str, written: Any) -> Instance:
+    try:
+        return written if isinstance(written, Instance) else read_instance(str(written))
+    except ValueError as error:
+        raise BadSetting(variable, written, f"{AN_INSTANCE} ({error})") from None
+
+
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "host": _host,
     "api_role": _role,
@@ -281,6 +291,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "broker_allow": _patterns,
     "commands": _folders,
     "trusted_proxies": _networks,
+    "instance": _instance,
 }
 
 

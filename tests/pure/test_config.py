@@ -61,6 +61,9 @@ BAD = [
     ("DULY_KAFKA_URL", "kafka://one:9092,two:x", "kafka://host:9092,host:9092"),
     ("DULY_CELERY_URL", "localhost", "the broker_url of Celery"),
     ("DULY_CELERY_URL", "memory://", "the broker_url of Celery"),
+    ("DULY_INSTANCE", "production=red", "such as production=#b42318"),
+    ("DULY_INSTANCE", "=#b42318", "1 to 30 printable characters"),
+    ("DULY_INSTANCE", "x" * 31, "1 to 30 printable characters"),
 ]
 
 
