@@ -136,7 +136,7 @@ async def test_the_receiver_of_the_demo_takes_only_signed_webhooks_and_each_once
 def test_the_demo_can_be_asked_over_http(spawn: Spawn) -> None:
     demo = spawn("demo", "--for", "30s")
     wait_until(lambda: demo.output.count("fired") >= 1, told=lambda: demo.output)
-    [address] = re.findall(r"The HTTP API is on (http://127\.0\.0\.1:\d+):", demo.output)
+    [address] = re.findall(r"The dashboard is on (http://127\.0\.0\.1:\d+),", demo.output)
     with urlopen(f"{address}/v1/events?status=COMPLETED", timeout=30) as answer:
         assert json.load(answer)["events"][0]["tenant"] == "demo"
     assert demo.stop() == 0

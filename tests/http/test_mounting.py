@@ -1,5 +1,6 @@
 """The API inside an application of the user's own."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -119,7 +120,9 @@ async def test_the_description_of_a_mounted_api_tells_where_it_is(own: Duly, app
         assert [server["url"] for server in described["servers"]] == ["/duly"]
         assert "/v1/schedules/{name}" in described["paths"]
         home = await http("GET", "/duly/")
-        assert (home.status_code, home.headers["location"]) == (307, "/duly/docs")
+        assert (home.status_code, home.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert 'href="/duly/schedules"' in home.text
+        assert (await http("GET", re.findall(r'src="(/duly/static/[^"]+)"', home.text)[0])).status_code == 200
         page = await http("GET", "/duly/docs")
         assert page.headers["content-type"].startswith("text/html")
         assert "http://localhost/duly/v1/" in page.text

@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from duly.api.app import OperationRoute
+from duly.dashboard.app import PageRoute
+from duly.ids import new_id
 from duly.records.api_key import write_key
 from duly.testing import ManualClock
 from tests.conftest import OpenDuly
@@ -18,7 +20,7 @@ from tests.http.cross_tenant_requests import body_of, planted
 from tests.http.describing import Described, Description
 from tests.http.tenants import SECRET_KEY, Tenant, marker, rows_of, settle
 
-OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json"}
+OPEN = {"/healthz", "/readyz", "/docs", "/openapi.json", "/sign-in"}
 CREATING = {"put_timer", "put_schedule", "put_target", "put_template"}
 """What these name need not be there: the name of another tenant's is free to everybody."""
 
@@ -89,11 +91,18 @@ def example_of(parameter: dict[str, Any]) -> str:
 
 
 async def test_only_operations_without_data_of_tenants_need_no_key(http: Caller, rival: Tenant) -> None:
-    paths = {getattr(route, "path", "") for route in http.api.routes}
-    assert {path for path in paths if not path.startswith("/v1/")} == OPEN | {"/metrics"}
+    pages = [route for route in http.api.routes if isinstance(route, PageRoute)]
+    paths = {getattr(route, "path", "") for route in http.api.routes if route not in pages}
+    beside = {"/metrics", "/live", "/static/{path:path}"}
+    assert {path for path in paths if not path.startswith("/v1/")} == OPEN | beside
+    for page in pages:
+        for method in page.methods or ():
+            answer = await http.client.request(method, page.path.format(name="x", id=new_id()))
+            assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/sign-in"), page.path
+    assert (await http.client.get("/live?page=/")).status_code == 401
     for path in OPEN:
         answer = await http("GET", path)
-        assert answer.status_code == (307 if path == "/" else 200), path
+        assert answer.status_code == 200, path
         assert "rival" not in answer.text
         assert MARKER not in answer.text
 

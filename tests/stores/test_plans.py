@@ -555,6 +555,7 @@ INDEXES = {
     "waiting_series": {"events_held"},
     "successes": {"events_succeeded"},
     "shown_schedule": {"events_head", "events_series"},
+    "recent_runs": {"events_series", "journal_subject"},
     "stale_heads": {"events_zone_data"},
     "taken": {"events_occurrence"},
     "facts": {"events_occurrence"},

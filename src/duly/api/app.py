@@ -34,6 +34,7 @@ from duly.api.protocol.handler import RequestHandler, write
 from duly.api.protocol.long_poll import LongPoll
 from duly.api.protocol.middleware import Middleware
 from duly.api.protocol.problems import problem
+from duly.dashboard.app import Dashboard
 from duly.duly import Duly
 from duly.observers.metrics.http import HttpMetrics
 
@@ -82,12 +83,16 @@ def create_api(duly: Duly, *, keyless: bool | str = False, authenticate: Authent
     api.router.redirect_slashes = False
     api.state.waiting, api.state.previews = LongPoll(), PreviewPlaces()
     api.state.forecasts = forecast.ForecastCache()
-    answering = RequestHandler(duly, Authenticator(duly, keyless=keyless, authenticate=authenticate))
+    admission = Authenticator(duly, keyless=keyless, authenticate=authenticate)
+    answering = RequestHandler(duly, admission)
     for operation in OPERATIONS:
         api.router.routes.append(OperationRoute(operation, answering))
     metrics = HttpMetrics()
     duly.metrics()  # counts from now on
     api.router.routes += system.open_routes(api.openapi, answering, metrics)
+    dashboard = Dashboard(duly, answering, admission)
+    api.state.live = dashboard.live
+    api.router.routes += dashboard.routes()
     api.add_exception_handler(HTTPException, _refused)
     api.add_middleware(Middleware, told=metrics.request_answered)
     return api

@@ -12,6 +12,7 @@ from duly.ports.figures.stats import StatsPort
 from duly.ports.targets import DestinationReader
 from duly.ports.transactions import Clocked, Creations, Notes
 from duly.records.event import Event, HoldKind, NewEvent
+from duly.records.figures.runs import Run
 from duly.records.finding.acts import ActKind
 from duly.records.finding.counts import Count
 from duly.records.finding.schedules import EVERY_SCHEDULE, ScheduleFilter
@@ -218,6 +219,10 @@ class SchedulePort(StoredSchedulePort, Protocol):
     ) -> list[Schedule]:
         """The schedules of a tenant, or of all tenants, that match the filter, ordered by tenant and name, after the
         pair *after*. CutShort if they do not fit into *within* bytes."""
+
+    async def recent_runs(self, series: Sequence[str], *, limit: int, before: str = ...) -> list[Run]:
+        """The newest events of each series, at most *limit* of each, without its head: by series, the newest first.
+        *before* is an id that is greater than all of theirs."""
 
     async def count_schedules(self, tenant: str | None, which: ScheduleFilter = EVERY_SCHEDULE) -> Count:
         """The number of schedules that match the filter: exact if they are at most MOST_COUNTED."""

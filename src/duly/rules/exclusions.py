@@ -53,6 +53,26 @@ def rests_on(exclusions: tuple[str, ...]) -> Rests:
     return rests
 
 
+def excluded_by(exclusions: tuple[str, ...], day: date) -> str | None:
+    """The exclusion that covers a date, with the name of the holiday if it is one; None if the date is not excluded."""
+    if not rests_on(exclusions)(day):
+        return None
+    written = next(each for each in exclusions if _cached(each)(day))
+    return f"{written} ({_holiday(written, day)})" if written.startswith(HOLIDAYS) else written
+
+
+def _holiday(written: str, day: date) -> str:
+    import holidays  # the exclusion has imported it already
+
+    country, _, part = written[len(HOLIDAYS) :].partition("-")
+    return str(holidays.country_holidays(country, subdiv=part or None, years=day.year).get(day))
+
+
+@lru_cache(maxsize=1024)
+def _cached(written: str) -> Rests:
+    return _rests(written)
+
+
 def _rests(written: str) -> Rests:
     if written in WEEKDAYS:
         return _weekday(WEEKDAYS.index(written))

@@ -12,7 +12,7 @@ from duly.stores.columns.lists import with_lists
 INVARIANTS = "invariants.sql"
 FILES = (
     *("queries.sql", "finding.sql", "keys.sql", "users.sql", "targets.sql", "api.sql", "workers.sql"),
-    *("forecast.sql", INVARIANTS, "prune.sql", "stats.sql", "slots.sql"),
+    *("forecast.sql", INVARIANTS, "prune.sql", "stats.sql", "slots.sql", "runs.sql"),
 )
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)( \(read\))?\n", re.MULTILINE)

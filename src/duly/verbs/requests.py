@@ -18,6 +18,10 @@ class Requests:
             raise Conflict(f"the Idempotency-Key {key!r:.60} was used for another request: choose a new one")
         return known
 
+    async def stored(self, tenant: str, key: str) -> StoredResponse | None:
+        """The stored answer under a key, whatever the request was; None if there is none."""
+        return await self._store.stored_response(tenant, key)
+
     async def remember(self, tenant: str, key: str, status: int, headers_json: str, body: bytes) -> None:
         """Store the answer to a new request, for a day."""
         await self._store.remember(tenant, key, status, headers_json, body)

@@ -4,9 +4,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
+
+from starlette.requests import Request
 
 from duly.api.protocol.problems import RETRY_AFTER, RefusedRequest
-from duly.api.protocol.request import ApiRequest
 from duly.engine.fairness.keyed_semaphore import KeyedSemaphore
 
 PREVIEW_BUDGET_S = 0.5
@@ -54,8 +56,18 @@ class PreviewBudget:
         return self.spent
 
 
+class Asked(Protocol):
+    """What asks for a preview: a request to the API, or a visit to the dashboard."""
+
+    @property
+    def request(self) -> Request: ...
+
+    @property
+    def tenant(self) -> str: ...
+
+
 @asynccontextmanager
-async def a_turn(ask: ApiRequest) -> AsyncIterator[PreviewBudget]:
+async def a_turn(ask: Asked) -> AsyncIterator[PreviewBudget]:
     """Waits for a place for a preview. Enter it before any query: a waiting request then holds no database
     connection."""
     places: PreviewPlaces = ask.request.app.state.previews

@@ -17,12 +17,12 @@ from duly.ports import Added, Store
 from duly.records.api_key import Scope
 from duly.records.event import NewEvent, Timer
 from duly.records.figures.forecast import Forecast
-from duly.records.figures.stats import Stats
+from duly.records.figures.stats import Stats, StepOfRuns
 from duly.records.finding.search import SearchResult
 from duly.verbs.event_types import SettingVerbs
 from duly.verbs.events.events import Events
 from duly.verbs.figures.forecast import LIMITS_OVER_HTTP, forecast
-from duly.verbs.figures.stats import stats
+from duly.verbs.figures.stats import runs_by_step, stats
 from duly.verbs.requests import Requests
 from duly.verbs.schedules.schedules import Schedules
 from duly.verbs.schedules.templates import Templates
@@ -95,6 +95,10 @@ class Tenancy:
     async def search(self, text: str, limit: int) -> list[SearchResult]:
         """What the tenant has with this id, key or name."""
         return await search(self._store, text, self.tenant, limit, "q")
+
+    async def runs_by_step(self, since: datetime, until: datetime, step: timedelta) -> list[StepOfRuns]:
+        """The tenant's runs that ended in each step, of some whole hours."""
+        return await runs_by_step(self._store, since, until, step, self.tenant, self.duly.settings.late_after)
 
     async def now(self) -> datetime:
         """The current time by the store's clock, which is the authoritative one."""

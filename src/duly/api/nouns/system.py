@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from duly.api.description import examples
@@ -143,11 +143,7 @@ def open_routes(
         servers = {"servers": [{"url": root}]} if root else {}
         return Response(msgspec.json.encode(openapi() | servers), media_type="application/json")
 
-    async def home(request: Request) -> Response:
-        return RedirectResponse(f"{request.scope.get('root_path', '').rstrip('/')}/docs", status_code=307)
-
     pages = {
-        "/": home,
         "/healthz": healthz,
         "/readyz": readyz,
         "/metrics": figures,

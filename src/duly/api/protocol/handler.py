@@ -76,26 +76,27 @@ class RequestHandler:
         self._budget = TenantBudget()
 
     async def respond(self, operation: Operation, request: Request) -> Response:
-        return self._noting_use(request, await self._answer(operation, request))
+        return self.noting_use(request, await self._answer(operation, request))
 
     async def respond_to_all_tenants(self, request: Request, answer: Callable[[], Awaitable[Response]]) -> Response:
         """Answers a request for what is of all tenants together, such as metrics."""
         try:
-            self._require_open()
+            self.require_open()
             await self._admission.admit_to_all_tenants(request)
             response = await answer()
         except Exception as error:
             response = write(self._problem(error, request), request)
-        return self._noting_use(request, response)
+        return self.noting_use(request, response)
 
-    def _noting_use(self, request: Request, response: Response) -> Response:
+    def noting_use(self, request: Request, response: Response) -> Response:
+        """The response, after which the use of the caller's key is recorded."""
         if (key := getattr(request.state, "used", None)) is not None and not self._admission.was_noted(key):
             response.background = BackgroundTask(self._admission.note_use, key)
         return response
 
     async def _answer(self, operation: Operation, request: Request) -> Response:
         try:
-            self._require_open()
+            self.require_open()
             _check_address(request)
             caller = await self._admission.admit(request, operation.needs)
             request.state.caller = caller
@@ -185,10 +186,11 @@ class RequestHandler:
 
     async def require_ready(self) -> None:
         """Raises an error unless the Duly is open, and the database ready for requests."""
-        self._require_open()
+        self.require_open()
         await self._preparation.require()
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises an error unless the Duly is open."""
         if self.duly.loop is None:
             raise _not_open()
 

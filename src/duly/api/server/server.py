@@ -54,8 +54,9 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         api = self.config.app
         assert isinstance(api, Starlette)
-        if (waiting := getattr(api.state, "waiting", None)) is not None:  # None if the API is mounted
-            waiting.end()  # otherwise, the server would wait for the long polls
+        for name in ("waiting", "live"):  # otherwise, the server would wait for long polls, and for open dashboards
+            if (going_on := getattr(api.state, name, None)) is not None:  # None if the API is mounted
+                going_on.end()
         await super().shutdown(sockets)
 
 

@@ -228,7 +228,7 @@ async def _brokering(view: View) -> AsyncIterator["DemoBroker | None"]:
 @contextlib.asynccontextmanager
 async def _serving(duly: Duly) -> AsyncIterator[str | None]:
     """The address of the API; None if the libraries of the server are not installed."""
-    if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools")):
+    if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools", "jinja2")):
         yield None
         return
     from duly.api.app import create_api

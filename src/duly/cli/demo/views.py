@@ -126,7 +126,7 @@ class View:
         if broker is not None:
             self.say(f"Service calls are timers over NATS JetStream, on {broker}")
         if api is not None:
-            self.say(f"The HTTP API is on {api}: see {api}/docs and {api}/v1/events")
+            self.say(f"The dashboard is on {api}, and the HTTP API beside it: see {api}/docs")
         for line in self._invitations():
             self.say(line)
 

@@ -46,7 +46,7 @@ def serve(
 
     On SIGTERM or Ctrl-C, it finishes running events first.
     """
-    if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools")):
+    if not all(find_spec(package) for package in ("starlette", "uvicorn", "httptools", "jinja2")):
         raise Misuse(f"packages that `duly serve` needs are not installed: {INSTALL}")
     duly = in_this_manner(invocation.duly_that_serves() if worker else invocation.duly_with_event_types(), options)
     duly.settings = _listening(duly, host, port)
@@ -85,7 +85,7 @@ async def _serve(duly: Duly, *, worker: bool) -> None:
     )
     freeze_loaded_objects()
     with _stopped_by_signals(duly, server):
-        note(f"Duly serves {address_of(listening)}; documentation: {address_of(listening)}/docs")
+        note(f"Duly serves {address_of(listening)}; its API is described at {address_of(listening)}/docs")
         if (told := open_brokers(duly)) is not None:
             note(f"Over HTTP: {told}")
         if (told := open_programs(duly)) is not None:

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from duly.decide.figures.histogram import Histogram, percentile
+from duly.decide.figures.histogram import Histogram, percentile, seconds
 from duly.decide.figures.roll_up import DAY, DAYS_KEPT, HOUR, HOURS_KEPT, RunCounts, day_of, hour_of
 from duly.errors import Invalid, Problem
-from duly.records.figures.stats import DayStats, GroupStats, Percentiles, RunStats
+from duly.records.figures.stats import DayStats, GroupStats, Percentiles, RunStats, StepOfRuns
 from duly.values.instants import instant_problems
 
 By = Literal["type", "lane"]
@@ -83,3 +83,9 @@ def by_problems(by: Any) -> list[Problem]:
     if by is None or by in BY:
         return []
     return [Problem("by", f"expected {' or '.join(BY)}, not {by!r:.50}")]
+
+
+def step_of_runs(at: datetime, counts: RunCounts, late_after: timedelta) -> StepOfRuns:
+    """The runs of one step. How late each was is known within 5 %, and so is which of them count as late."""
+    late = sum(many for each, many in counts.lateness.items() if seconds(each) > late_after.total_seconds())
+    return StepOfRuns(at, counts.completed, min(late, counts.completed), counts.failed, counts.skipped)

@@ -1,7 +1,7 @@
 """What has become of runs: how many, how they ended, how long they took, and how late they began."""
 
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -61,3 +61,13 @@ STATS_JSON = JsonForm(
         "to": OneField("to", "to", Instant, as_utc),
     },
 )
+
+
+class StepOfRuns(NamedTuple):
+    """The runs that ended within some hours from an instant on."""
+
+    at: datetime
+    completed: int
+    late: int  # of these, or as many as all that ended late if they are fewer
+    failed: int
+    skipped: int

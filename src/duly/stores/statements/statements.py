@@ -39,6 +39,7 @@ from duly.stores.figures.stats import StatsQueries
 from duly.stores.filters.specs import Dialect, compile_spec
 from duly.stores.finding.anything import AnythingQueries
 from duly.stores.finding.counts import CountQueries
+from duly.stores.finding.runs import RunQueries
 from duly.stores.indexes import indexes
 from duly.stores.queries import Query, load
 from duly.stores.query_base import Columns, TimedRows, each, read_settled
@@ -71,6 +72,7 @@ class StoreQueries(
     TimerQueries,
     ScheduleQueries,
     SlotQueries,
+    RunQueries,
     UserQueries,
     TargetQueries,
     DeadLetterQueries,

@@ -1,11 +1,11 @@
 """``duly.stats`` and ``duly.schedules.stats``: what has become of runs, together and by day."""
 
 from collections import defaultdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from duly.decide.checks import name_problems
-from duly.decide.figures.roll_up import ALL, RunCounts, day_of
+from duly.decide.figures.roll_up import ALL, EPOCH, RunCounts, day_of
 from duly.decide.figures.stats import (
     By,
     by_problems,
@@ -14,12 +14,13 @@ from duly.decide.figures.stats import (
     group_stats,
     read_stats_range,
     run_stats,
+    step_of_runs,
     whole_days,
 )
 from duly.errors import Invalid
 from duly.ports import RollUpRange, StatsPort
 from duly.ports.transactions import Clocked
-from duly.records.figures.stats import Stats
+from duly.records.figures.stats import Stats, StepOfRuns
 
 MOST_GROUPS = 1000
 """Types or lanes that are told: those with most runs."""
@@ -56,3 +57,16 @@ async def stats(
         tuple(day_stats(day, days[day]) for day in days_of(since, until)),
         tuple(told[:MOST_GROUPS]),
     )
+
+
+async def runs_by_step(
+    store: StatsReader, since: datetime, until: datetime, step: timedelta, tenant: str | None, late_after: timedelta
+) -> list[StepOfRuns]:
+    """The runs of one tenant, or of all, that ended in each step of a range. A step is some whole hours long, and
+    begins when a whole number of steps have passed since 1970."""
+    counted = await store.count_runs(tenant, ALL, RollUpRange(since, until, until, until))
+    steps: dict[datetime, RunCounts] = defaultdict(RunCounts)
+    for begins, _type, _lane, counts in counted:
+        steps[begins - (begins - EPOCH) % step].merge(counts)
+    first, many = since - (since - EPOCH) % step, -(-(until - since) // step)
+    return [step_of_runs(first + number * step, steps[first + number * step], late_after) for number in range(many)]

@@ -31,12 +31,13 @@ from duly.values.instants import due_problems, write_instant
 from duly.verbs.schedules.bulk import ScheduleActs
 from duly.verbs.schedules.group import note_act, telling
 from duly.verbs.schedules.imports import ScheduleImports
+from duly.verbs.schedules.overviews import ScheduleOverviews
 from duly.verbs.schedules.rehearsal import DryRun
 from duly.verbs.schedules.templates import find_template
 from duly.verbs.schedules.why_not import ScheduleWhyNot
 
 
-class Schedules(ScheduleActs, ScheduleWhyNot, ScheduleImports):
+class Schedules(ScheduleActs, ScheduleOverviews, ScheduleWhyNot, ScheduleImports):
     """``duly.schedules``."""
 
     # -- create

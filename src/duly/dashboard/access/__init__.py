@@ -1,0 +1,1 @@
+"""Who visits, and whether a form was sent by a page of the dashboard."""

@@ -1,0 +1,1 @@
+"""What the pages of dead letters show: their groups, and replays and discards of many, batch by batch."""

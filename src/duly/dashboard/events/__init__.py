@@ -1,0 +1,1 @@
+"""What the pages of events show: which events, when in words, and the timeline of one."""

@@ -1,0 +1,1 @@
+"""Forms with more than a few fields: how they are read, and written."""
