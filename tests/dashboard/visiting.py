@@ -21,6 +21,7 @@ class Page(HTMLParser):
         self.answer, self.html = answer, answer.text
         self.links: list[str] = []
         self.fields: dict[str, Any] = {}
+        self.names: set[str] = set()  # of all fields, also of boxes that are not checked
         self.attributes: set[str] = set()
         self._words: list[str] = []
         self._hidden = 0
@@ -42,6 +43,8 @@ class Page(HTMLParser):
             self._select = str(said.get("name"))
         if tag == "option" and self._select and ("selected" in said or self._select not in self.fields):
             self.fields[self._select] = said.get("value") or ""
+        if tag == "input" and said.get("name"):
+            self.names.add(str(said["name"]))
         chosen = said.get("type") not in ("radio", "checkbox") or "checked" in said
         if tag == "input" and said.get("name") and chosen:
             self.fields[str(said["name"])] = said.get("value") or ""

@@ -124,8 +124,6 @@ def add_act(pages: Pages, path: str, prepare: Prepare, *, writes: bool = True) -
             return await _before(visit, act)
         if not visit.caller.scope.covers(act.needs):
             raise Forbidden(f"this needs a key with the scope {act.needs.value}: sign in with another key")
-        if not act.allowed:
-            raise Forbidden(act.not_allowed)
         try:
             done = await act.run(visit, visit.form)
         except Invalid as error:

@@ -1,9 +1,11 @@
 """What all acts on one schedule share: the schedule itself, its addresses, and local times."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from duly.dashboard.acts.act import HttpCall, Upcoming
+from duly.dashboard.acts.options import option
 from duly.dashboard.visit import Visit, part
 from duly.decide.targets.origin import starts_no_command
 from duly.errors import Invalid, Problem
@@ -30,12 +32,13 @@ def call_of(schedule: Schedule, verb: str, body: Any = None) -> HttpCall:
     return HttpCall("POST", f"/v1/schedules/{part(schedule.name)}/{verb}", body)
 
 
-def words_of(verb: str, schedule: Schedule, *options: str) -> list[str]:
-    """The command of an act, after ``duly``. A name that looks like an option stands behind the options."""
-    if not schedule.name.startswith("-"):
-        return ["schedules", verb, schedule.name, *options]
-    flags = [option for option in options if option.startswith("--")]
-    return ["schedules", verb, *flags, "--", schedule.name, *(one for one in options if one not in flags)]
+def words_of(verb: str, schedule: Schedule, options: Mapping[str, str], *after: str) -> list[str]:
+    """The command of an act, after ``duly``; *after* stands behind the name. A name that looks like an option stands
+    behind the options."""
+    said = [word for name, value in options.items() for word in option(name, value)]
+    if schedule.name.startswith("-"):
+        return ["schedules", verb, *said, "--", schedule.name, *after]
+    return ["schedules", verb, schedule.name, *after, *said]
 
 
 def may_start(visit: Visit, schedule: Schedule) -> bool:

@@ -17,7 +17,7 @@ from duly.dashboard.visit import Receipt, Visit, part
 from duly.decide.checks import target_problems
 from duly.decide.targets.commands import is_command
 from duly.decide.targets.targets import HTTP
-from duly.errors import Conflict, Invalid, NotFound, Problem, Stale
+from duly.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Stale
 from duly.records.schedule import Schedule
 from duly.records.wire.schedule_reader import read_schedule
 from duly.rules.templates import TEMPLATES
@@ -155,6 +155,8 @@ async def _with_channel(visit: Visit, values: Values) -> Values:
 
 
 async def _put(visit: Visit, values: Values, there: Schedule | None) -> Receipt:
+    if there is not None and is_command(there.target):
+        raise Forbidden(COMMAND_LOCKED)
     draft = await _draft(visit, values, there)
     if there is None and await _exists(visit, draft["name"]):
         raise Invalid([Problem("name", TAKEN)])

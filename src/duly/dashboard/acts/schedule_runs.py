@@ -58,8 +58,7 @@ async def trigger(visit: Visit) -> Act:
 
     def command(values: Values) -> list[str]:
         text = payload_of(values)
-        given = [] if text is None else [f"--payload={_compact(text)}"]
-        return words_of("trigger", schedule, *given)
+        return words_of("trigger", schedule, {} if text is None else {"payload": _compact(text)})
 
     def call(values: Values) -> HttpCall:
         text = payload_of(values)
@@ -121,7 +120,7 @@ async def reschedule(visit: Visit) -> Act:
         what="Only this one event moves; the rule continues after it. Occurrences that it is moved past do not fire.",
         fields=(Field("due", "New time", help=example, example="2026-12-01T09:00:00", needed=True),),
         values={} if schedule.next_at is None else {"due": local_text(schedule.next_at, schedule)},
-        command=lambda values: words_of("reschedule", schedule, due_of(values)),
+        command=lambda values: words_of("reschedule", schedule, {}, due_of(values)),
         call=lambda values: call_of(schedule, "reschedule", {"due_at": due_of(values)}),
         run=run,
         foretell=foretell,
@@ -147,8 +146,7 @@ async def skip(visit: Visit) -> Act:
         return Foretold(lines, [upcoming(one.due, schedule, one.note) for one in coming[1:]], schedule.timezone)
 
     def command(values: Values) -> list[str]:
-        reason = values.get("reason")
-        return words_of("skip", schedule, *([f"--reason={reason}"] if reason else []))
+        return words_of("skip", schedule, {"reason": values.get("reason", "")})
 
     return Act(
         title=f"Skip the next event of {schedule.name}",
@@ -221,8 +219,8 @@ def _range(schedule: Schedule, values: Values) -> tuple[str, str]:
 
 def _backfill_command(schedule: Schedule, values: Values) -> list[str]:
     start, end = _range(schedule, values)
-    label = [f"--label={values['label']}"] if values.get("label") else []
-    return words_of("backfill", schedule, f"--from={start}", f"--to={end}", f"--limit={_limit(values)}", *label)
+    options = {"from": start, "to": end, "limit": str(_limit(values)), "label": values.get("label", "")}
+    return words_of("backfill", schedule, options)
 
 
 def _backfill_call(schedule: Schedule, values: Values) -> HttpCall:
