@@ -156,6 +156,7 @@ def test_verbs_that_read_run_beside_an_open_transaction_on_sqlite_and_no_others(
         "events.get", "events.history", "events.page", "events.why", "keys.get", "keys.known", "keys.list",
         "keys.made_any", "keys.named", "keys.recognise", "schedules.count", "schedules.get",
         "schedules.history", "schedules.list", "schedules.preview", "schedules.stats",
+            "schedules.why_not",
             "targets.destinations", "targets.list",
         "targets.signing_secret", "templates.get", "templates.list", "users.ahead", "users.by_key",
         "users.count", "users.events", "users.get", "users.history", "users.list", "workers.lanes",

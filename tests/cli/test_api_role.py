@@ -129,7 +129,14 @@ def test_doctor_fails_and_prints_the_sql(shop: Shell, modest: ModestDatabase) ->
     for statement in statements:
         assert statement[:40] in done.out
     modest.as_admin("".join(statements))
-    assert role_check(shop) == {"level": "ok", "subject": "API role", "found": modest.role, "advice": None, "sql": []}
+    assert role_check(shop) == {
+        "level": "ok",
+        "subject": "API role",
+        "found": modest.role,
+        "advice": None,
+        "sql": [],
+        "fix": None,
+    }
 
 
 def test_doctor_does_not_change_what_it_examines(shop: Shell, modest: ModestDatabase) -> None:

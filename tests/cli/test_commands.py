@@ -38,6 +38,7 @@ def test_a_command_waits_for_a_worker_that_runs_commands_and_everything_says_so(
         "found": "1 event to run, but no worker that runs commands is at work",
         "advice": "start one with `duly worker --commands`",
         "sql": [],
+        "fix": None,
     }
     assert on("tick", "--commands", "--json").json["completed"] == 1
     [entry] = on.show(done.json["id"])["history"]

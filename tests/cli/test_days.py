@@ -50,7 +50,7 @@ def test_occurrences_that_have_no_event_yet_are_told_beside_the_events(on: Shell
             "schedule": "hourly",
             "tenant": "default",
             "type": "report",
-            "occurrences": 24 - len([one for one in found["events"] if one["schedule"]["name"] == "hourly"]),
+            "occurrences": 24 - len([one for one in found["events"] if one["schedule"] == "hourly"]),
             "first_at": found["by_rule"][0]["first_at"],
             "last_at": f"{TOMORROW}T23:00:00Z",
         }

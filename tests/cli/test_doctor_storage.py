@@ -170,8 +170,10 @@ def test_dead_rows_that_vacuum_did_not_remove_are_a_warning_with_what_to_run(
     pg: Shell, clean_postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage_checks, "DEAD_ROWS", 5)
-    assert checks(pg)["bloat"]["level"] == "ok"
     with psycopg.connect(clean_postgres, autocommit=True) as admin:
+        admin.execute("VACUUM")  # what tests before this one have left
+        admin.execute("SELECT pg_stat_force_next_flush()")
+        assert checks(pg)["bloat"]["level"] == "ok"
         admin.execute("ALTER TABLE duly.lanes SET (autovacuum_enabled = false)")
         admin.execute("INSERT INTO duly.lanes SELECT n::text, now() FROM generate_series(1, 20) AS n")
         admin.execute("DELETE FROM duly.lanes")
@@ -182,7 +184,7 @@ def test_dead_rows_that_vacuum_did_not_remove_are_a_warning_with_what_to_run(
         assert found["sql"] == ["VACUUM (ANALYZE) duly.lanes;"]
         admin.execute(found["sql"][0])
         admin.execute("SELECT pg_stat_force_next_flush()")
-    assert checks(pg)["bloat"]["level"] == "ok"
+    assert "lanes" not in checks(pg)["bloat"]["found"]
 
 
 def test_tables_that_were_never_analysed_are_a_warning_until_they_are(

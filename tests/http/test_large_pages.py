@@ -9,7 +9,7 @@ from duly.api.protocol.query_string import RequestedPage
 from duly.ports import PAGE_BYTES
 from duly.records.event import Timer
 from duly.verbs import histories, targets
-from duly.verbs.schedules import schedules
+from duly.verbs.schedules import lookups as schedules
 from duly.verbs.users import users
 from tests.conftest import OpenDuly
 from tests.http.calling import Caller, OpenCaller

@@ -18,7 +18,7 @@ from duly.decide.series.preview import preview
 from duly.engine.series import rule_threads
 from duly.rules.recurrence import Every
 from duly.rules.timetable import Timetable
-from duly.verbs.schedules import schedules
+from duly.verbs.schedules import lookups as schedules
 from tests.http.calling import Caller
 
 LEAP_DAYS = {"rule": {"cron": "0 0 29 2 *"}, "after": "2026-01-01T00:00:00Z"}
