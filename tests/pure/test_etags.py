@@ -78,7 +78,7 @@ def test_what_happens_to_a_schedule_by_itself_does_not_change_its_tag(look: dict
 
 def test_every_field_of_a_schedule_is_edited_by_people_or_changes_by_itself() -> None:
     known = {field for change in EDITS + LOOKS for field in change}
-    assert known | {"created", "earlier_json", "passed_over"} == set(Schedule.__struct_fields__)
+    assert known | {"created", "earlier_json", "passed_over", "consequence"} == set(Schedule.__struct_fields__)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from duly.stores.queries import Query, load
 FORBIDDEN = {
     "add_key", "key", "key_by_hash", "known_hashes", "list_keys", "keys_named", "revoke_key", "use_keys", "any_key",
     "forget_requests", "delete_ended", "forget_keys", "take_upkeep", "erase_user", "erase_answers",
+    "begin_session", "session_key", "end_session", "forget_sessions",
     "beat", "leave", "forget_workers", "workers", "remembered_lanes",
     "complete", "complete_with_output", "take_ended", "put_roll_ups", "forget_roll_ups",
 }  # fmt: skip

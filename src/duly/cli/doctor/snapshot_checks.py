@@ -21,7 +21,7 @@ MOST_SHOWN = 3
 """Holders that are listed, the oldest first."""
 
 HOLDERS = """
-SELECT kind, name, whose, coalesce(since, '-infinity') AS since, behind, ends FROM (
+SELECT kind, name, whose, coalesce(since, clock_timestamp()) AS since, behind, ends FROM (
     SELECT 'backend' AS kind, pid::text AS name,
            concat_ws(', ', usename, nullif(application_name, ''), state, 'query: ' || left(query, 100)) AS whose,
            xact_start AS since, age(backend_xmin) AS behind, format('SELECT pg_terminate_backend(%s)', pid) AS ends

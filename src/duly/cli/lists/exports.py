@@ -58,11 +58,15 @@ class Wanted(NamedTuple):
         return self.limit or (MOST_LISTED if self.format else usual)
 
 
+DRY_RUN_ONLY = "consequence"
+"""A field that only the results of dry runs have."""
+
+
 async def export(form: JsonForm[R], pages: AsyncIterator[Sequence[R]], wanted: Wanted) -> None:
     """Writes the records of all pages, at most as many as the limit."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # the data of a file, whatever the terminal can show
-    columns, left = wanted.columns or list(form.types), wanted.limit
+    columns, left = wanted.columns or [name for name in form.types if name != DRY_RUN_ONLY], wanted.limit
     table = csv.writer(sys.stdout, lineterminator="\n") if wanted.format == "csv" else None
     if table:
         table.writerow(columns)
@@ -70,9 +74,9 @@ async def export(form: JsonForm[R], pages: AsyncIterator[Sequence[R]], wanted: W
         for record in page if left is None else page[:left]:
             row = form.write(record)
             if table:
-                table.writerow([_cell(row[name]) for name in columns])
+                table.writerow([_cell(row.get(name)) for name in columns])
             else:
-                print(_encode({name: row[name] for name in columns}).decode())
+                print(_encode({name: row.get(name) for name in columns}).decode())
         if left is not None and (left := left - len(page)) <= 0:
             break
     sys.stdout.flush()

@@ -16,12 +16,6 @@ from duly.verbs.workers import surroundings
 
 FORMS = f"an instant such as {EXAMPLE}, or a local time in its zone, without the Z"
 
-FIRST_YEAR = 1970
-"""The first year of local times that can be asked about."""
-
-LAST_YEAR = 9998
-"""The last such year: in it, every zone has an instant for every local time."""
-
 
 class ScheduleWhyNot(ScheduleGroup):
     """The part of ``duly.schedules`` that explains what became of an occurrence."""
@@ -71,10 +65,6 @@ def _moment(given: Any) -> datetime:
         instant = at.replace(tzinfo=UTC) if at.utcoffset() is None else at.astimezone(UTC)
     except OverflowError:
         raise Invalid([Problem("at", f"{at.isoformat()} is out of range: its year must be {YEARS}")]) from None
-    if at.utcoffset() is None and not FIRST_YEAR <= at.year <= LAST_YEAR:
-        raise Invalid(
-            [Problem("at", f"{at.isoformat()} is out of range: its year must be {FIRST_YEAR} to {LAST_YEAR}")]
-        )
     if problems := due_problems(instant):
         raise Invalid([Problem("at", message) for _, message in problems])
     return instant.replace(tzinfo=None) if at.utcoffset() is None else instant
